@@ -1,4 +1,4 @@
-"""Requests as a client signs them: by botocore, so that nobody here wrote both sides of a signature."""
+"""Requests signed by botocore, so that the tests do not share code with the verifier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`foldb key`: what it prints, what it keeps to itself, and what it refuses."""
+"""`foldb key`: its output, its secrets and its refusals."""
 
 import json
 from datetime import UTC, datetime, timedelta

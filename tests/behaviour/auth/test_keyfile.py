@@ -1,4 +1,4 @@
-"""The file of keys: whose it must be, what it must say, and that it is never half written."""
+"""The key file: its owner, its contents, and its atomic replacement."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What each operation takes, and that it gets it from the keys that have it and from no others."""
+"""The right that each operation needs, with and without it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
 STREAM = {"StreamArn": f"{ARN}/stream/2026-11-21T10:00:00.123"}
 CARS = {"TableName": "Cars"}
 
-# Each operation, what it takes on the table Cars, and a request.
+# Each operation, the right that it needs on the table Cars, and a request.
 TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "BatchGetItem": (Right.READ, {"RequestItems": {"Cars": {"Keys": [{}]}}}),
     "BatchWriteItem": (Right.WRITE, {"RequestItems": {"Cars": [{"DeleteRequest": {}}]}}),
@@ -133,7 +133,7 @@ def test_an_own_operation_opens_to_its_roles_alone(operation: str, role: str) ->
 @pytest.mark.parametrize("operation", TAKES)
 @pytest.mark.parametrize("role", ROLES)
 def test_an_operation_of_dynamodb_opens_to_its_roles_alone(operation: str, role: str) -> None:
-    """A monitor is like a key without rights: it opens what DynamoDB answers to each account."""
+    """A monitor key is like a key without rights: it may use the operations that need none."""
     takes, body = TAKES[operation]
     level = {"reader": Right.READ, "writer": Right.WRITE, "administrator": Right.ADMIN}
     has = next((right for name, right in level.items() if name in role), Right.NONE)

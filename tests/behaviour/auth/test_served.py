@@ -1,4 +1,4 @@
-"""A served process with keys and with TLS, and clients that nobody here wrote."""
+"""A served process with keys and TLS, driven by third-party clients."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def until(is_so: Any) -> None:
-    """Wait for what comes within a second or so; not for ever."""
+    """Return the bytes that arrive within about a second."""
     end = time.monotonic() + 20
     while not is_so():
         assert time.monotonic() < end

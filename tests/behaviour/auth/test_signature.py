@@ -1,4 +1,4 @@
-"""What is signed, and how: against AWS's own example, and against botocore."""
+"""Signatures, compared with AWS's example and with botocore."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""HTTP over TLS is HTTP: whoever is slow, wrong or many finds what he finds without it."""
+"""HTTP over TLS has the limits of plain HTTP for slow, malformed and numerous connections."""
 
 import os
 import signal
@@ -222,7 +222,7 @@ def test_sighup_loads_a_new_certificate_but_no_invalid_one(files: Files, tmp_pat
             while not answers(url, other.ca):
                 pass
             before.send(request())
-            assert 200 == before.answer()[0]  # what is open stays open
+            assert 200 == before.answer()[0]  # open connections stay open
         assert not answers(url, files.ca)
 
 

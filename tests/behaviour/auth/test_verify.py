@@ -1,4 +1,4 @@
-"""What is refused although it looks like a signed request, and in which words of AWS's."""
+"""Requests that look signed but are refused, and AWS's messages for them."""
 
 import random
 import sys
@@ -30,7 +30,7 @@ def refusal(request: Request, now_ms: int | None = None, verifier: Verifier | No
 
 
 def by_hand(names: str, **fields: str) -> Request:
-    """A request on which these fields are signed and no others, whatever SDKs would say to it."""
+    """Return a request that signs exactly these fields, even if no SDK would."""
     request = signed()
     lower = {name.lower().encode(): value.encode() for name, value in {**request.fields, **fields}.items()}
     time, listed = lower[b"x-amz-date"], names.encode()
@@ -141,7 +141,7 @@ def test_an_unsigned_field_may_be_repeated() -> None:
 
 
 def test_the_day_of_the_key_is_the_day_of_the_request() -> None:
-    """Else a signing key that somebody was lent for a day would be good for ever."""
+    """Otherwise a signing key that was lent for a day would be valid forever."""
     request = signed()
     day = request.fields["X-Amz-Date"][:8]
     authorization = request.fields["Authorization"].replace(f"/{day}/", "/20200101/")
@@ -277,9 +277,9 @@ def test_the_cache_of_claims_is_limited() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_request_with_one_changed_byte_is_refused_or_the_same(seed: int) -> None:
     """
-    A thousand times, a byte anywhere in the request is replaced, left out or put in. What is let in must say the same:
-    the same signature over the same fields and body. That leaves spaces, the case of names, and fields that clients do
-    not sign because proxies change them.
+    A thousand times, a byte anywhere in the request is replaced, removed or inserted. An accepted request must have the
+    same signature over the same fields and body. That leaves spaces, the case of names, and fields that clients do not
+    sign because proxies change them.
     """
     dice = random.Random(seed)
     request = signed(fields={"x-amz-meta": "two words"})
@@ -318,7 +318,7 @@ def taken_apart(data: bytes) -> tuple[Head, bytes]:
 
 
 def meaning(head: Head, body: bytes) -> tuple[Any, ...]:
-    """What was asked for, and by whom."""
+    """Return the request and its key."""
     authorization = head.fields[b"authorization"]
     names = authorization.partition(b"SignedHeaders=")[2].partition(b",")[0].split(b";")
     fields = {name: b" ".join(head.fields[name].split()) for name in names}

@@ -1,7 +1,7 @@
 """boto3's client of DynamoDB Streams reads a table to its end while it is written to, across shards that roll.
 
-It reads as applications do: it asks for the shards again and again, begins a child when its parent has ended, and goes
-on with NextShardIterator until there is none. What it has read is compared with what was written.
+It reads like applications: it lists the shards repeatedly, begins a child when its parent has ended, and follows
+NextShardIterator until there is none. The records are compared with the writes.
 """
 
 import json
@@ -22,7 +22,7 @@ ROLLS = 4
 
 
 class Reader:
-    """Knows where it stands in each shard that it has begun."""
+    """Reads shards, and keeps an iterator for each."""
 
     def __init__(self, client: Any, arn: str) -> None:
         self._client = client

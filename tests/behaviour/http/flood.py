@@ -1,9 +1,9 @@
-"""More requests than a server can carry: connections that have always more to send, and read what comes.
+"""More requests than a server can handle: connections that always send more, and read the answers.
 
     python -m tests.behaviour.http.flood URL CONNECTIONS SECONDS [put|mixed]
 
-prints how many answers were 200 and how many were not. It waits for no answer before it sends the next request, so
-what is offered is whatever the sockets take.
+prints how many answers were 200 and how many were not. It does not wait for answers before it sends the next request,
+so the sockets limit the load.
 """
 
 import json

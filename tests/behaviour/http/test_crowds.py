@@ -71,7 +71,7 @@ def test_idle_connections_take_little_memory_and_no_time(folder: Path) -> None:
         for _ in range(IDLE):
             idle.enter_context(connect(url))
         during = p99(url)
-        for _ in range(9):  # whatever else the machine does only adds to it
+        for _ in range(9):  # other load on the machine only adds to it
             if during < 2 * before + 2:
                 break
             during = min(during, p99(url))
@@ -109,7 +109,7 @@ def test_a_new_client_gets_a_place_of_an_idle_connection(folder: Path) -> None:
 
 @pytest.mark.guarantee("G49")
 def test_the_buffer_of_unread_answers_is_limited(folder: Path) -> None:
-    """Each client asks for tens of megabytes; what the sockets do not take is one page each, and it counts."""
+    """Each client requests tens of MB. The server buffers one page per client, which counts against the limit."""
     with served(folder) as url, ExitStack() as stack:
         fill(url)
         pid = served_by(folder)
@@ -121,7 +121,7 @@ def test_the_buffer_of_unread_answers_is_limited(folder: Path) -> None:
         growth = peak_bytes(pid) - before
         record(test="clients that do not read", checked=READERS, figures={"growth MiB": growth // MIB})
 
-        # What is counted, half as much for what malloc cannot give back, and pages under way.
+        # The counted bytes, half of that for memory that malloc cannot return, and pages in flight.
         assert growth < 1.5 * min(READERS * 1.2 * MIB, 256 * MIB) + 40 * MIB
 
 

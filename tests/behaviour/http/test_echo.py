@@ -1,4 +1,4 @@
-"""What an answer may repeat of its request: DynamoDB's words often do, and 256 bytes of it are enough to find it by."""
+"""The parts of a request that an answer may quote: at most 256 bytes, in messages of DynamoDB that quote it."""
 
 import itertools
 import json
@@ -89,7 +89,7 @@ ATTRIBUTE_VALUES: list[Any] = [
 
 
 def filled(shape_name: str) -> dict[str, Any]:
-    """What a structure must have, so that the check goes on to what is too long."""
+    """The required members of a structure, so that the check reaches the member that is too long."""
     shape = service._SHAPES[shape_name]
     return {name: simple(shape["members"][name]) for name in shape.get("required", ())}
 

@@ -1,4 +1,4 @@
-"""Nothing of a database is anybody else's: who can listen, who can read its files, whose link is followed."""
+"""A database is private: its address, its files and its folder."""
 
 import os
 import socket

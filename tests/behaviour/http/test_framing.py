@@ -1,7 +1,8 @@
-"""Where one request ends and the next begins: whoever could read it in two ways gets it refused, and is hung up on.
+"""The framing of requests: an ambiguous request is refused, and its connection closed.
 
-A proxy in front of us and we must never disagree about it: what the proxy took for a body would be a request to us,
-one that nobody checked. Each case ends with a whole request that is not to be answered where the case is refused.
+A proxy and the server must agree on the end of each request. Otherwise a part of a body would reach the server as a
+request that the proxy did not check. Each case ends with a complete request, which is not answered if the case is
+refused.
 """
 
 import pytest
@@ -98,7 +99,7 @@ REFUSED: dict[str, tuple[int, bytes]] = {
     "a tunnel": (400, request().replace(b"POST / ", b"CONNECT elsewhere:80 ")),
     "the greeting of HTTP/2": (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
     "the greeting of TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
-    # What counts once
+    # Fields that must not be repeated
     "two hosts": (400, fields(b"Host: elsewhere")),
     "twice the same host": (400, fields(b"host: localhost")),
     "no host": (400, request().replace(b"Host: localhost\r\n", b"")),

@@ -178,7 +178,7 @@ def test_programs_and_pages_of_the_own_origin_are_answered(endpoint: str, fields
         assert [200] == wire.statuses()
 
 
-# What a page may send without asking first: these types, no field of its own, no Authorization.
+# A page may send these types without a preflight, without own header fields and without Authorization.
 SIMPLE = [
     "text/plain",
     "application/x-www-form-urlencoded",

@@ -22,7 +22,7 @@ DEPTHS = (33, 80, 254, 255, 1_000, 1_024, 1_025, 100_000, 1_000_000)
 SECONDS_MAX = 5.0
 GROWTH_MAX = 700 << 20
 
-# Where a client may put something of its own. `@` stands for it.
+# Places for arbitrary text of a client, marked with `@`.
 ITEM = '{"TableName":"Cars","Item":{"pk":{"S":"a"},"v":@}}'
 FIELDS = {
     "an item": ITEM,

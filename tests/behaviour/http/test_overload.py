@@ -1,10 +1,9 @@
-"""Ten times what it can carry: it answers as much as before, its memory stays, its health line too, and it recovers.
+"""Overload by a factor of ten: the server keeps its rate, its memory and its health page, and recovers.
 
-The peak is what 32 connections get that wait for each answer (wrk). The load is once 1,280 of these, forty times as
-many; and once 320 that wait for nothing but send as fast as the sockets take it (flood.py), so that there is always
-more than can be done. Rates are taken for a second of the server's own processor time: what the clients and whatever
-else runs on the machine leave of two cores differs from minute to minute, and says nothing about the server. What a
-second of it is worth differs too, so a peak is taken beside each load, and what falls short is measured again.
+The peak is the rate of 32 connections that wait for each answer (wrk). The load is 1,280 of these connections, or 320
+connections that send without waiting (flood.py), so that requests always exceed the capacity. Rates are per second of
+the server's own processor time, because the load of clients and other processes on the machine varies. The speed of the
+processor varies too, so a peak is measured beside each load, and a low rate is measured again.
 """
 
 import http.client
@@ -34,7 +33,7 @@ ROOT = Path(__file__).parents[3]
 SECONDS = 30 if SOAK else 2
 CONNECTIONS, MANY, FLOODING = 32, 1_280, 320
 MIB = 1 << 20
-# 64 KiB a connection of what was sent ahead, and entries under way.
+# 64 KiB of pipelined requests per connection, and entries in flight.
 GROWTH_MAX = 64 * MIB + MANY * 64 * 1024
 GOODPUT_MIN = (
     0.8 if SOAK else 0.6
@@ -178,7 +177,7 @@ def test_past_the_queue_limit_requests_get_a_retryable_error(tmp_path: Path) -> 
 
 
 def together(url: str, data: bytes, clients: int = 40) -> list[str]:
-    """What each of many clients is answered that send the same at once: an error's name, or nothing."""
+    """Send the same request from many clients at once; return the error name of each, empty for a success."""
     with ExitStack() as stack:
         wires = [stack.enter_context(Wire(url)) for _ in range(clients)]
         for wire in wires:

@@ -1,4 +1,4 @@
-"""`foldb serve --log-requests`: a line of JSON for each request, also a refused one, and nothing of what it holds."""
+"""`foldb serve --log-requests`: a line of JSON per request, also a refused one, without its data."""
 
 import base64
 import http.client

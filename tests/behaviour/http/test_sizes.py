@@ -18,7 +18,7 @@ GROWTH_MAX = 64 * MIB
 
 
 def bomb(mebibytes: int) -> bytes:
-    """A gzip of so many mebibytes of spaces, made of one block over and over."""
+    """Return gzip that inflates to this many MiB of spaces."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
     start = packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -121,7 +121,7 @@ def test_halves_of_bodies_are_kept_only_up_to_a_bound(tmp_path: Path) -> None:
         piece = b" " * (12 * MIB)
 
         def send(wire: Wire) -> None:
-            with suppress(OSError):  # let go meanwhile
+            with suppress(OSError):  # released in the meantime
                 wire.send(head("PutItem", f"Content-Length: {MOST}"), piece)
 
         senders = [threading.Thread(target=send, args=(wire,)) for wire in wires]
@@ -132,5 +132,5 @@ def test_halves_of_bodies_are_kept_only_up_to_a_bound(tmp_path: Path) -> None:
         with Wire(url) as other:
             other.send(request())
             assert 200 == other.answer()[0]
-        # 256 MiB, what a bytearray grows ahead, and the piece under way.
+        # 256 MiB, the spare capacity of a bytearray, and the piece in flight.
         assert peak_bytes(pid) - before < 400 * MIB

@@ -9,7 +9,7 @@ from foldb.server.http.fair_scheduler import LONG, SHARE_S, FairScheduler
 
 
 class Loop:
-    """Turns when it is told to; time passes when a request says so."""
+    """An event loop whose turns the test takes; requests advance its time."""
 
     def __init__(self) -> None:
         self.now = 1.0

@@ -1,4 +1,4 @@
-"""HTTP as it comes over a socket, for what no client sends: in pieces, one after the other, wrong."""
+"""HTTP over a raw socket, for requests that no client library sends: in pieces, pipelined, malformed."""
 
 import json
 import os
@@ -42,11 +42,11 @@ class Wire:
         return status, fields, self._file.read(int(fields.get("content-length", "0")))
 
     def line(self) -> bytes:
-        """The next line, whatever it is."""
+        """Return the next line."""
         return self._file.readline().strip()
 
     def is_closed(self) -> bool:
-        """Whether nothing comes any more."""
+        """Return whether the server has closed the connection."""
         try:
             return b"" == self._file.read(1)
         except ConnectionResetError:
@@ -57,7 +57,7 @@ class Wire:
         return self._file.read()
 
     def statuses(self) -> list[int]:
-        """Of all answers until the server closes; it is told that no request follows."""
+        """Half-close the connection, and return the status of every answer until the server closes it."""
         self.socket.shutdown(socket.SHUT_WR)
         statuses = []
         while line := self._file.readline():
@@ -83,7 +83,7 @@ class Wire:
 
 
 def head(operation: str = "ListTables", *fields: str) -> bytes:
-    """A head with what every client sends; one of these fields may be given another value."""
+    """Return a head with the fields that every client sends; keywords replace their values."""
     given = {field.partition(":")[0].lower() for field in fields}
     usual = (
         "Host: localhost",
@@ -122,7 +122,7 @@ def processor_s(pid: int) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process has in memory."""
+    """Return the resident memory of a process, in bytes."""
     return _kilobytes(pid, "VmRSS") * 1024
 
 

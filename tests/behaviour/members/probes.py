@@ -13,7 +13,7 @@ from tests.behaviour.members.samples import BEFORE, Sample, samples
 from tests.behaviour.members.world import Observation, observe
 
 _ABSENT: Final = object()
-# What is said of a value that the service model does not allow, whether a handler looks at the member or not.
+# The error for a value that the service model refuses before a handler reads the member.
 _OF_THE_MODEL: Final = "failed to satisfy constraint: Member must"
 
 
@@ -39,7 +39,7 @@ def effect(sample: Sample, place: Place) -> str:
 
 
 def effect_added(sample: Sample, place: Place) -> str:
-    """Return what a member that a sample lacks does when it is added: the error, "another result", or an empty text."""
+    """Add a member that a sample lacks; return the error, "another result", or an empty text."""
     plain = sent(sample, sample.body)
     for value in _values(sample.operation, place):
         found = sent(sample, put(sample.body, place.steps, value))

@@ -1,7 +1,6 @@
-"""Requests that together have each member which foldb takes, and other values for these members.
+"""Requests that together have every member that foldb accepts, and other values for these members.
 
-Each sample is made so that every member in it matters: another value of it alone, or its absence, changes the answer
-or what the tables hold afterwards.
+Every member of a sample matters: another value of it alone, or its absence, changes the answer or the tables.
 """
 
 from functools import cache

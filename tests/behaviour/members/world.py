@@ -110,7 +110,7 @@ async def _ask(node: Node, operation: str, body: dict[str, Any]) -> Answer:
     api = "DynamoDBStreams_20120810" if operation in STREAMS else "DynamoDB_20120810"
     dispatch(node, f"{api}.{operation}".encode(), json.dumps(body).encode(), Reply(sink, "request"))
     for _ in range(100):
-        await asyncio.sleep(0.1)  # virtual: until timers have done what the request began
+        await asyncio.sleep(0.1)  # virtual time: until timers have completed the request
         if sink.answers:
             break
     assert len(sink.answers) == 1, f"{operation} had {len(sink.answers)} answers"

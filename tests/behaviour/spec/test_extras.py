@@ -109,7 +109,7 @@ WARM = {"ReadUnitsPerSecond": 13_000, "WriteUnitsPerSecond": 5_000}
 BOUNDS = {"MaxReadRequestUnits": 100, "MaxWriteRequestUnits": 50}
 UNITS = {"ReadCapacityUnits": 7, "WriteCapacityUnits": 3}
 
-# What differs between two descriptions of a table of which nothing was changed.
+# Members that differ between two descriptions of an unchanged table.
 COUNTED = ("CreationDateTime", "TableId", "ItemCount", "TableSizeBytes")
 
 
@@ -120,7 +120,7 @@ def _described(client: Any, table: Any) -> dict[str, Any]:
 
 @pytest.mark.spec("X4")
 def test_a_table_with_every_setting_has_no_diff_after_apply(make_table: MakeTable, client: Any) -> None:
-    """As Terraform's provider goes about it: what was asked for is what is described, and nothing else moves."""
+    """As Terraform's provider checks it: the description equals the request, and nothing else changes."""
     table = make_table(
         "pk:S",
         gsi={"Index": "g:S"},
@@ -205,7 +205,7 @@ def test_settings_that_cannot_be_are_refused(resource: Any, setting: dict[str, A
 
 @pytest.mark.spec("X4")
 def test_a_table_never_cools(make_table: MakeTable, client: Any) -> None:
-    """What it was ready for it stays ready for, whichever way it is billed."""
+    """The warm throughput stays, in either billing mode."""
     table = make_table("pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS)
 
     def warm_after(**change: Any) -> tuple[int, int]:

@@ -46,12 +46,12 @@ class Database:
         return table
 
     def position(self) -> str:
-        """Where the log stands."""
+        """Return the position of the log."""
         answer = self.resource.meta.client.scan(TableName="Orders", Limit=1)
         return str(answer["ResponseMetadata"]["HTTPHeaders"]["x-foldb-position"])
 
     def history(self, table: str) -> list[dict[str, Any]]:
-        """What `foldb log cat` says of a table."""
+        """Return the lines of `foldb log cat` about a table."""
         ran = foldb("log", "cat", self.folder, "--table", table, "-o", "jsonl")
         assert 0 == ran.returncode, ran.stderr
         return [json.loads(line) for line in ran.stdout.splitlines()]
@@ -118,13 +118,13 @@ def test_a_killed_server_comes_back_as_it_was_and_rebuilds(tmp_path: Path, conne
 @pytest.mark.guarantee("G22")
 @pytest.mark.spec("S80")
 def test_a_kill_leaves_all_or_nothing_of_each_transaction(tmp_path: Path, connect: Connect) -> None:
-    """Eight writers are in the midst of it; whatever was acknowledged is there."""
+    """Eight writers are writing; every acknowledged write is in the backup."""
     acknowledged: list[int] = []
     enough = threading.Event()
 
     def write(client: Any, n: int) -> None:
         puts = [{"Put": {"TableName": "Pairs", "Item": {"pk": side, "sk": n}}} for side in ("left", "right")]
-        with suppress(BotoCoreError):  # the connection broke: nobody knows
+        with suppress(BotoCoreError):  # the connection broke: the outcome is unknown
             client.transact_write_items(TransactItems=puts)
             acknowledged.append(n)
             if len(acknowledged) == 100:

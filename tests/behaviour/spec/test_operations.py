@@ -313,7 +313,7 @@ def test_a_larger_batch_is_refused(table: Any) -> None:
 
 @pytest.mark.spec("S84")
 def test_a_batch_knows_neither_updates_nor_conditions(table: Any, client: Any) -> None:
-    """The service model has no member for either; what a batch can hold is a put or a delete."""
+    """The service model has no member for either: a batch consists of puts and deletes."""
     write = client.meta.service_model.shape_for("WriteRequest").members
 
     assert {"PutRequest", "DeleteRequest"} == set(write)

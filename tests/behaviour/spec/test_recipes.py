@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md, run as they stand there; those that write, by 32 writers at once."""
+"""The recipes of docs/recipes.md, run as printed; those that write are run by 32 writers at once."""
 
 import re
 import subprocess

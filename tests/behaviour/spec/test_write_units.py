@@ -127,7 +127,7 @@ def indexed(make_table: MakeTable) -> Any:
 
 
 def _arms(response: Any) -> tuple[int, int, int]:
-    """What a write cost the table, the LSI and the GSI."""
+    """Return the units of a write for the table, the LSI and the GSI."""
     used = response["ConsumedCapacity"]
     arms = (
         used["Table"],
@@ -203,7 +203,7 @@ def test_describe_table_counts_100_bytes_more_for_each_item(table: Any) -> None:
 
 @pytest.mark.spec("S44")
 def test_a_refused_write_answers_no_units(table: Any) -> None:
-    """What it cost stands in the log's outcome: test_history.py."""
+    """Its cost is in the outcome: see test_history.py."""
     table.put_item(Item=sized(2 * KIB, pk="a"))
 
     with refused("ConditionalCheckFailedException", "The conditional request failed"):

@@ -67,7 +67,7 @@ def test_an_invalid_setting_is_refused_before_files_are_created(
 
 
 def test_a_restart_keeps_every_byte_of_the_state(tmp_path: Path) -> None:
-    """A stop leaves the digest of what was served in the log; without writes the next one leaves nothing."""
+    """A stop appends the digest of the state to the log; without writes the next stop appends nothing."""
     with foldb.serve(tmp_path) as server:
         table = table_of(server)
         for n in range(50):
@@ -86,7 +86,7 @@ def test_a_restart_keeps_every_byte_of_the_state(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_served_once_at_a_time(tmp_path: Path) -> None:
-    """And whoever comes second leaves the first one's address where it is."""
+    """A second server leaves the address of the first one unchanged."""
     with foldb.serve(tmp_path), pytest.raises(LogLockedError, match="another process"):
         foldb.serve(tmp_path)
 

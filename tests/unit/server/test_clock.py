@@ -20,7 +20,7 @@ class Machine:
         )
 
     def pass_(self, ms: int, *, drift: int = 0) -> int:
-        """Let time pass, and return what the node's clock says."""
+        """Let time pass, and return the time of the node's clock."""
         self.monotonic += ms
         self.system += ms + drift
         return self.clock()

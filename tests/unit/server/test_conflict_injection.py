@@ -1,4 +1,4 @@
-"""Conflicts by chance: what an application on DynamoDB has to expect, without anybody to conflict with."""
+"""Injected conflicts, which an application on DynamoDB has to expect."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.tables import table_request
 
 
 class Partition:
-    """One that counts what reaches it."""
+    """A partition that counts its commands."""
 
     def __init__(self) -> None:
         self.commands = 0

@@ -1,4 +1,4 @@
-"""A connection without a socket: time stands still until a test moves it, and the transport does as it is told."""
+"""A connection without a socket: the test controls time and the transport."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ CAR = {"TableName": "Cars", "Item": {"pk": {"S": "car"}}}
 
 
 class FakeTransport(asyncio.Transport):
-    """Remembers what was asked of it."""
+    """A transport that records its calls."""
 
     def __init__(self, peer: str) -> None:
         super().__init__({"peername": (peer, 1)})
@@ -76,7 +76,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class FakeLoop:
-    """Runs what it is given when it is told to; time never passes."""
+    """Runs callbacks when the test takes a turn; time never passes."""
 
     def __init__(self) -> None:
         self._ready: list[tuple[Callable[..., object], tuple[Any, ...]]] = []

@@ -19,7 +19,7 @@ from tests.unit.materializer.test_levels import WRITTEN
     "golden", [ONE / "002", SEVERAL / "002", WRITTEN], ids=["one partition", "several", "level 3"]
 )
 def test_a_folder_of_an_older_release_is_served_at_the_new_level(golden: Path, tmp_path: Path) -> None:
-    """Nobody has to say so: what an older release cannot read any more it could not read before, either."""
+    """No confirmation is needed: an older release could not read the log before, either."""
     path = tmp_path / "db"
     shutil.copytree(golden, path, ignore=shutil.ignore_patterns("digest*"))
     with foldb.serve(path) as server, closing(Client(server.endpoint_url)) as client:

@@ -19,7 +19,7 @@ from tests.unit.materializer.fake_loop import FakeLoop
 
 
 class Taken:
-    """A partition that writes down what reaches it."""
+    """A partition that records its commands."""
 
     def __init__(self) -> None:
         self.commands: list[object] = []

@@ -1,4 +1,4 @@
-"""GET /metrics: what the process says of itself, in the text that Prometheus reads."""
+"""GET /metrics: the metrics of the process in the text format of Prometheus."""
 
 import json
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""What is read together is read at one position, whatever is written meanwhile."""
+"""Items that are read together are read at one position, during concurrent writes."""
 
 import threading
 from collections.abc import Callable

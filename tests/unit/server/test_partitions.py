@@ -1,4 +1,4 @@
-"""A database that is divided: what its clients see is what they see of one that is not."""
+"""A database with several partitions answers its clients like one with a single partition."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

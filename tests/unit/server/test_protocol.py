@@ -110,7 +110,7 @@ def test_a_malformed_chunk_ends_the_connection(wire: Wire, body: bytes) -> None:
 def test_an_ambiguous_or_malformed_head_ends_the_connection(
     wire: Wire, status: int, fields: list[str]
 ) -> None:
-    """What a proxy in front of us could read in another way must not be read at all."""
+    """A request that a proxy in front of the server could parse differently must be refused."""
     wire.send(head("ListTables", *fields))
 
     assert status == wire.answer()[0]

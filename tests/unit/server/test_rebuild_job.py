@@ -62,7 +62,7 @@ class Library:
         return table
 
     def do(self, command: Command) -> None:
-        """Have a command folded, beside what else is under way."""
+        """Fold a command during the rebuild."""
         answers = self.bench.submit(command)
         while not answers:
             self.turn()
@@ -85,7 +85,7 @@ class Library:
         self.bench.loop.turn()
 
     def answer(self) -> Any:
-        """What the rebuild came to."""
+        """Return the final answer of the rebuild."""
         assert self.job is not None
         answers = list[Any]()
         reply: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Records that are remembered: the same as if they were made anew, and no more of them than there is room for."""
+"""The cache of records: cached records equal new ones, and the cache has a limit."""
 
 from foldb.log.commands import Context
 from foldb.materializer.fold.outcomes import Change

@@ -1,4 +1,4 @@
-"""Scrubs of a server: when they begin, and what becomes of one that fails."""
+"""Scrubs of a server: their start, and a scrub that fails."""
 
 import sys
 from pathlib import Path

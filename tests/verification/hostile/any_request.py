@@ -1,8 +1,8 @@
-"""Requests for every operation, by chance: well-formed, but of the odd kind.
+"""Random requests for every operation: well-formed, but unusual.
 
-Names, keys and values come from small pools, so that requests meet: a table is deleted while it is written to, an
-index is made over items that it cannot take, a transaction comes again with its token. What only the database can name,
-streams and places in them, is taken from what it has answered.
+Names, keys and values come from small pools, so that requests interact: a table is deleted during writes, an index is
+created over items that do not fit it, a transaction is repeated with its token. Names that only the database creates,
+such as ARNs and iterators, are taken from its answers.
 """
 
 import random
@@ -13,7 +13,7 @@ from typing import Any
 Json = dict[str, Any]
 
 STREAMS = "DynamoDBStreams_20120810."
-# Members of answers that name what requests may ask for, and how many of each are remembered.
+# Members of answers that requests can name, and how many of each are remembered.
 NAMING = ("LatestStreamArn", "ShardId", "ShardIterator", "NextShardIterator", "SequenceNumber")
 REMEMBERED = 8
 DESTINATIONS = [f"arn:aws:kinesis:us-east-1:000000000000:stream/odd-{n}" for n in range(2)]
@@ -151,7 +151,7 @@ class Requests:
         }
 
     def learn(self, answer: Any) -> None:
-        """Remember what an answer names."""
+        """Remember the names in an answer."""
         if isinstance(answer, list):
             for each in answer:
                 self.learn(each)
@@ -184,7 +184,7 @@ class Requests:
     # Values
 
     def value(self, depth: int = 3) -> Json:
-        """Any attribute value, of no more levels than `depth`."""
+        """Return any attribute value with at most `depth` levels."""
         pick = self.dice.choice
         kinds = ["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", *(["L", "M"] * 2 if depth > 1 else [])]
         kind = pick(kinds)
@@ -427,7 +427,7 @@ class Requests:
     # Operations on streams
 
     def describe_stream(self) -> Json:
-        """DescribeStream of one that was told of."""
+        """Return a DescribeStream of a known stream."""
         body = {"StreamArn": self._known("LatestStreamArn")} | self._sometimes("Limit", 1, 100)
         child = {"Type": "CHILD_SHARDS", "ShardId": self._known("ShardId")}
         body |= self._sometimes("ShardFilter", child)
@@ -453,7 +453,7 @@ class Requests:
         return {"ShardIterator": self._known(name)} | self._sometimes("Limit", 1, 2, 1000)
 
     def _known(self, name: str) -> str:
-        """What an answer has named so; or nothing of the kind, as long as none has."""
+        """Return a name from an answer, or an unknown name if there is none yet."""
         return self.dice.choice(self._named[name] or ["1" * 40])
 
     def _destined(self, kind: str, *, often: bool = True) -> Json:

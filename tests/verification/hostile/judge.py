@@ -1,4 +1,4 @@
-"""Sends whatever bytes, and judges what comes back and what the log holds afterwards."""
+"""Sends arbitrary bytes, and checks the answers and the log."""
 
 import json
 import socket
@@ -28,7 +28,7 @@ API = "DynamoDB_20120810."
 # A server that is asked for much at once on a busy machine; a hang is none of these.
 SECONDS_MAX = 30.0
 
-# What every operation may answer: DynamoDB's "Common Errors", and the protocol's own.
+# Errors of every operation: DynamoDB's "Common Errors", and those of the protocol.
 COMMON = {
     "AccessDeniedException",
     "ConditionalCheckFailedException",
@@ -39,7 +39,7 @@ COMMON = {
 }
 
 
-# What these succeed with has no body.
+# These succeed with an empty body.
 EMPTY = frozenset(("TagResource", "UntagResource"))
 
 # Characters of an error's message: it repeats little of its request.
@@ -98,7 +98,7 @@ class Connection:
 
 
 def check(operation: str, status: int, body: Any, allowed: dict[str, set[str]]) -> None:
-    """It is a success, or an error that the operation may answer and that tells nothing of the process."""
+    """Check that an answer is a success or a documented error that reveals nothing of the process."""
     assert status in (200, 400), body
     if status == 200 and operation in EMPTY:
         assert body is None
@@ -124,7 +124,7 @@ def refolded(path: Path, through: int) -> PartitionState:
 
 
 def check_indexes(table: Table, state: PartitionState) -> None:
-    """A filled index holds an entry for each item that it can take, and none besides."""
+    """Check that an active index has exactly one entry per item with its keys."""
     items = list(table.items.scan(None))
     for index in table.indexes.values():
         if index.definition.backfilling:

@@ -117,7 +117,7 @@ def written(dice: random.Random, body: Any) -> bytes:
 
 
 def spoil_bytes(dice: random.Random, data: bytes) -> bytes:
-    """The bytes with something in them that is no JSON, or JSON that nobody writes."""
+    """Return the bytes with invalid or unusual JSON inserted."""
     at = dice.randrange(len(data) + 1)
     match dice.randrange(6):
         case 0:
@@ -137,7 +137,7 @@ def spoil_bytes(dice: random.Random, data: bytes) -> bytes:
 
 
 def copied(node: Any) -> Any:
-    """A tree of its own; `copy.deepcopy` gives up where JSON does not yet."""
+    """Return a deep copy; `copy.deepcopy` has a lower limit of nesting than JSON."""
     return json.loads(json.dumps(node))
 
 

@@ -1,6 +1,6 @@
-"""A request of every operation that succeeds, of a database with one table, an item in it and a subscription to it.
+"""A successful request of every operation, for a database with one table, an item in it and a subscription to it.
 
-What a database alone can tell, the name of a stream or a place in it, has a name here in `<>`; `Told` fills it in.
+Names that only the database creates, such as ARNs and iterators, are placeholders in `<>`, which `Told` fills in.
 """
 
 import json
@@ -57,7 +57,7 @@ SUBSCRIBED: dict[str, Any] = {
     "BatchSize": 10,
 }
 
-# What the samples speak of, in the order in which it is made.
+# The objects that the samples use, in the order of their creation.
 MADE: list[tuple[str, dict[str, Any]]] = [
     ("CreateTable", CREATE),
     ("PutItem", {**ON_TABLE, "Item": ITEM}),
@@ -278,7 +278,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
 
 
 class Told:
-    """What a database has told of its stream. `ask` asks it, and returns the body of the answer."""
+    """Collect the names of a database's stream; `ask` sends a request and returns the body of the answer."""
 
     def __init__(self, ask: Callable[[str, dict[str, Any]], Any]) -> None:
         arn = ask("DescribeTable", ON_TABLE)["Table"]["LatestStreamArn"]
@@ -293,7 +293,7 @@ class Told:
         }
 
     def fill(self, data: bytes) -> bytes:
-        """A request with what was told in its place."""
+        """Return a request with the collected names filled in."""
         for name, known in self._known.items():
             data = data.replace(name.encode(), json.dumps(known)[1:-1].encode())
         return data

@@ -1,7 +1,7 @@
-"""The worst that one well-formed request can ask for costs no more than a bounded number of steps.
+"""The most expensive well-formed requests cost a limited number of steps.
 
-Nothing else is served meanwhile. So what is counted here is work and not time: items that a page looks at, elements
-that are compared, lines of Python that run.
+The server handles no other request during one step. These tests count work, not time: items that a page examines,
+elements that are compared, lines of Python that run.
 """
 
 import base64

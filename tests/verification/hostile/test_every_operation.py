@@ -1,8 +1,8 @@
-"""Every member of every operation's request, put as something else: another type, nothing, too much, too deep.
+"""Every member of every operation's request, replaced: by another type, nothing, too much, too deep a value.
 
-From a request that succeeds each place is spoiled in each way, and then two places at once. Each answer is a success
-or a documented error, short and without a trace of the process; the process ends no larger than it was, and its log
-still means what its tables hold. FOLDB_SOAK=1 sends a hundred thousand, `make test` a sample of them.
+Each member of a successful request is spoiled in each way, and then two members at once. Each answer is a success or a
+documented error, short and without details of the process. The memory of the process does not grow, and a refold of its
+log gives its tables. FOLDB_SOAK=1 sends a hundred thousand, `make test` a sample of them.
 """
 
 import json
@@ -36,7 +36,7 @@ EACH_FRESH = 40  # requests after which the table is made again, if it is gone
 GROWTH_KIB_MAX = 64 * 1024
 
 ABSENT = object()
-TWICE = object()  # the member stands there twice, which only bytes can say
+TWICE = object()  # the member is duplicated, which only bytes can express
 
 
 def deep(levels: int, inner: Any) -> Any:
@@ -156,7 +156,7 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
 
 
 def prepare(connection: Connection, allowed: dict[str, set[str]]) -> Told:
-    """What samples speak of, made if it is not there."""
+    """Create the objects that the samples use, if they are missing."""
 
     def ask(operation: str, body: dict[str, Any]) -> Any:
         connection.send(operation, json.dumps(body).encode())
@@ -179,7 +179,7 @@ def remove_tables(url: str) -> None:
 
 
 def resident_kib(folder: Path) -> int:
-    """What the process that serves a folder has in memory."""
+    """Return the resident memory of the process that serves a folder."""
     pid = orjson.loads((folder / "server.json").read_bytes())["pid"]
     status = Path(f"/proc/{pid}/status")
     if not status.exists():

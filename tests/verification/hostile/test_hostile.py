@@ -1,9 +1,9 @@
-"""Whatever is sent, it is answered, and the log still means what the tables hold.
+"""Every request is answered, and a refold of the log gives the tables.
 
-Each seed sends thousands of requests over a few connections at a time: well-formed ones of the odd kind, and
-spoiled ones. A request may be refused. It may not be answered with a 5xx or in an undocumented way, be left
-without an answer, or reach the fold and break it: the fold that raises stops the database. In the end the log is
-folded again, and must give the digest of the live state; every index must hold what its table says.
+Each seed sends thousands of requests over a few connections at a time: unusual ones, and spoiled ones. A request may be
+refused. It must not get a 5xx or an undocumented answer, remain without an answer, or break the fold: an exception in
+the fold stops the database. In the end the log is refolded, and must give the digest of the live state; every index
+must match its table.
 
 A failing seed is in the test's name. FOLDB_SOAK=1 sends more, and with more seeds.
 """
@@ -41,7 +41,7 @@ CONNECTIONS = 6
 
 
 def drawn(dice: random.Random, requests: Requests, earlier: list[Any]) -> tuple[str, bytes]:
-    """A request, and perhaps what is left of it."""
+    """Return a request, perhaps mutated."""
     operation, body = requests.one()
     earlier[dice.randrange(len(earlier))] = body
     if dice.random() < 0.4:

@@ -67,7 +67,7 @@ def answer(inside: Inside, place: str, value: bytes) -> tuple[int, str]:
 
 
 def nested(levels: int, kind: str) -> bytes:
-    """A value of so many levels, the scalar in the middle included."""
+    """Return a value with this many levels, including the scalar."""
     opening, closing = (b'{"M":{"a":', b"}}") if kind == "M" else (b'{"L":[', b"]}")
     return opening * (levels - 1) + b'{"S":"a"}' + closing * (levels - 1)
 

@@ -94,7 +94,7 @@ def test_changes_are_sent_to_the_kinesis_stream(client: Any, table: str, folder:
 
 
 def test_a_destination_is_enabled_disabled_and_enabled_again(client: Any, table: str) -> None:
-    """It stays to be told of as DISABLED, and is the same one when it is enabled again."""
+    """It stays DISABLED in descriptions, and is the same destination when it is enabled again."""
     client.enable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
     assert {ARN: ("ACTIVE", None)} == described(client, table)
     answer = client.disable_kinesis_streaming_destination(TableName=table, StreamArn=ARN)
@@ -185,7 +185,7 @@ def test_settings_that_say_nothing_new_are_refused(client: Any, table: str) -> N
         with pytest.raises(ClientError) as caught:
             client.update_kinesis_streaming_destination(TableName=table, StreamArn=ARN, **nothing)
         assert message(caught).startswith("Streaming destination cannot be updated with given parameters")
-    same = {"ApproximateCreationDateTimePrecision": "MILLISECOND"}  # which is what it is if nothing is said
+    same = {"ApproximateCreationDateTimePrecision": "MILLISECOND"}  # which is the default
     with pytest.raises(ClientError) as caught:
         client.update_kinesis_streaming_destination(
             TableName=table, StreamArn=ARN, UpdateKinesisStreamingConfiguration=same

@@ -97,7 +97,7 @@ def test_a_put_cannot_return_its_new_item(client: Any, name: str) -> None:
 
 
 def test_checks_order_is_request_values_expressions_table(client: Any) -> None:
-    """Each request has every later mistake too, and is told only of the first."""
+    """Each request has every later mistake too, and the error names only the first."""
     nowhere: dict[str, Any] = {"TableName": "no-such-table", "Item": {"x": {"N": "one"}}}
     wrong = {**nowhere, "ConditionExpression": "a =", "ReturnValues": "SOME"}
     texts = []

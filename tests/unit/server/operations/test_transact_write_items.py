@@ -154,7 +154,7 @@ def test_an_invalid_action_is_a_reason_at_its_index(
 
 @pytest.mark.parametrize("kind", ["Update", "Delete", "ConditionCheck", "Put"])
 def test_an_empty_key_is_an_error_of_the_request(client: Any, name: str, kind: str) -> None:
-    """It comes before what would cancel the transaction, such as a missing key in an earlier action."""
+    """It precedes errors that cancel the transaction, such as a missing key in an earlier action."""
     request: dict[str, Any] = {"TableName": name, "Item" if kind == "Put" else "Key": key("")}
     request |= {
         "ConditionCheck": {"ConditionExpression": ABSENT},

@@ -1,4 +1,4 @@
-"""A server on a clock that stands still until a test moves it: so time passes as fast as it is needed."""
+"""A server whose clock only the test advances."""
 
 import asyncio
 import threading

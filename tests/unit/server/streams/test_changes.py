@@ -1,4 +1,4 @@
-"""Changes, where nobody's are kept: who waits for some is answered after a while, not at once."""
+"""Changes without a feed: a wait for changes is answered after a delay."""
 
 import json
 from types import SimpleNamespace

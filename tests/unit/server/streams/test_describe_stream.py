@@ -1,4 +1,4 @@
-"""DescribeStream: what a stream is, and the shards of all partitions."""
+"""DescribeStream: the description of a stream, and the shards of all partitions."""
 
 import uuid
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""GetRecords, through boto3: what a record holds, how it is paged, where a shard ends."""
+"""GetRecords, through boto3: the contents of records, the pages, and the end of a shard."""
 
 import re
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def test_a_stream_shows_the_images_of_its_view_type(
 def test_a_write_without_a_change_has_no_record(
     client: Any, streams: Any, make_streamed: Callable[..., Any]
 ) -> None:
-    """The same put again, an update to what is there, a delete of nothing, a condition that fails."""
+    """A repeated put, an update to the same values, a delete of a missing item, a failed condition."""
     table = make_streamed()
     table.put_item(Item={"pk": "a", "n": 1, "s": {"x", "y"}})
     table.put_item(Item={"pk": "a", "n": 1, "s": {"y", "x"}})

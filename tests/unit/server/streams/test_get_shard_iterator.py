@@ -1,4 +1,4 @@
-"""GetShardIterator: each way to say where to begin, and what is none."""
+"""GetShardIterator: each iterator type, and malformed requests."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.divided
 
 
 class Told:
-    """A table whose only partition key lives in one shard, with the changes 0 to 4 told there."""
+    """A table whose only partition key is in one shard, with the changes 0 to 4."""
 
     def __init__(self, streams: Any, table: Any) -> None:
         self.streams, self.table, self.arn = streams, table, table.latest_stream_arn
@@ -48,7 +48,7 @@ def test_from_the_oldest(told: Told) -> None:
 
 
 def test_from_now_on(told: Told) -> None:
-    """Whatever is written once the iterator was answered is told, and nothing that was written before."""
+    """Only changes after the answer with the iterator are read."""
     at = told.begin("LATEST")
     assert [] == told.read(at)
     told.table.put_item(Item={"pk": "a", "sk": 5})

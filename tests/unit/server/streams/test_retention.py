@@ -45,7 +45,7 @@ def test_a_stream_that_ended_is_there_for_a_day(
         assert [arn] == [stream["StreamArn"] for stream in streams.list_streams()["Streams"]]
 
         clock.move(2000)
-        for n in range(20):  # log time goes on with what is written, wherever that is
+        for n in range(20):  # every write advances log time, in any partition
             client.put_item(TableName="Others", Item={"pk": str(n)})
         assert [] == streams.list_streams()["Streams"]
         with pytest.raises(ClientError) as caught:
