@@ -20,7 +20,7 @@ from ...model.errors import FoldbError
 from .codec import Plain
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello
-from .messages import decode_place
+from .messages import decode_result_position
 from .wire import ANSWERED, NOT_HERE, REVISION, Method, WireError, reading
 
 logger = logging.getLogger(__name__)
@@ -54,10 +54,10 @@ class Timeouts:
 
 
 class Answered(NamedTuple):
-    """The call was executed. `place` is the position that the result is true of."""
+    """The call was executed. `position` is the position that the result is true of."""
 
     result: Any
-    place: ResultPosition | None
+    position: ResultPosition | None
 
 
 class NotHere(NamedTuple):
@@ -222,7 +222,7 @@ class _Connection(Frames):
         self._calls[self._last_call_id] = _Call(method, arguments, on_result, size, deadline)
 
     def _on_answer(
-        self, call_id: int, status: int, result: Plain, place: Plain, time_ms: int | None = None
+        self, call_id: int, status: int, result: Plain, position: Plain, time_ms: int | None = None
     ) -> None:
         call = self._calls.pop(call_id, None)
         if call is None:
@@ -235,7 +235,7 @@ class _Connection(Frames):
         else:
             try:
                 value = reading(call.method.read_result, result, call.arguments)
-                decoded = None if place is None else reading(decode_place, place, time_ms)
+                decoded = None if position is None else reading(decode_result_position, position, time_ms)
             except WireError:
                 call.on_result(Lost())
                 raise

@@ -18,7 +18,7 @@ from .codec import Plain
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
 from .link import Address
-from .messages import encode_place
+from .messages import encode_position
 from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
 logger = logging.getLogger(__name__)
@@ -157,15 +157,15 @@ class _Caller(Frames):
             self._listener.busy += 1
         getattr(target, method.name)(*decoded, partial(self._answer, call_id, method))
 
-    def _answer(self, call_id: int, method: Any, result: Any, place: ResultPosition | None = None) -> None:
+    def _answer(self, call_id: int, method: Any, result: Any, position: ResultPosition | None = None) -> None:
         if method is not FEED:
             self._listener.busy -= 1
         if self._transport is None:
             return
         try:
-            encoded = None if place is None else encode_place(place)
+            encoded = None if position is None else encode_position(position)
             answer = [call_id, ANSWERED, method.result(result), encoded]
-            self.send([*answer, place.time_ms] if self._reads_time and place is not None else answer)
+            self.send([*answer, position.time_ms] if self._reads_time and position is not None else answer)
         except WireError as error:
             logger.error("cannot send an answer: %s; the call fails", error)
             self.send([call_id, FAILED, None, None])

@@ -129,10 +129,10 @@ register(Subscription, _json_of(Subscription.from_json))
 # Positions, keys and items
 
 
-def encode_place(value: ResultPosition) -> Plain:
+def encode_position(value: ResultPosition) -> Plain:
     """Return a position, or those of a cut, without log time."""
     if isinstance(value, Cut):
-        return [encode_place(each) for each in value.positions]
+        return [encode_position(each) for each in value.positions]
     return [value.partition, value.offset, value.index]
 
 
@@ -142,7 +142,7 @@ def decode_position(data: Plain) -> Position:
     return Position(int(partition), int(offset), index)
 
 
-def decode_place(data: Plain, time_ms: int | None = None) -> ResultPosition:
+def decode_result_position(data: Plain, time_ms: int | None = None) -> ResultPosition:
     """Return the position or the cut, with its log time."""
     if data and isinstance(data[0], int):
         return replace(decode_position(data), time_ms=time_ms)
@@ -287,8 +287,8 @@ def _encode_action(value: Applied | CostOnly) -> Plain:
 
 def _decode_transacted(command: Any, data: Plain) -> Transacted:
     actions, replayed = data
-    asked: Sequence[Action] = command.actions
-    return Transacted([_decode_action(*each) for each in zip(asked, actions, strict=True)], replayed)
+    commanded: Sequence[Action] = command.actions
+    return Transacted([_decode_action(*each) for each in zip(commanded, actions, strict=True)], replayed)
 
 
 def _decode_action(action: Action, data: Plain) -> Applied | CostOnly:

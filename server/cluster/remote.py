@@ -142,8 +142,8 @@ class RemotePartition:
 
     def _on_result(self, call: _Call, call_result: CallResult) -> None:
         match call_result:
-            case Answered(result, place):
-                self._answer(call, result, place)
+            case Answered(result, position):
+                self._answer(call, result, position)
             case Lost() if not call.method.is_repeatable:
                 self._refuse(call, InternalServerError())
             case Unsent(full=True):
@@ -157,18 +157,18 @@ class RemotePartition:
         else:
             self._refuse(call, ServiceUnavailableError())
 
-    def _answer(self, call: _Call, result: Any, place: ResultPosition | None = None) -> None:
-        if place is None:
+    def _answer(self, call: _Call, result: Any, position: ResultPosition | None = None) -> None:
+        if position is None:
             call.callback(result)
             return
-        if isinstance(place, Position) and place.offset > self._seen.offset:
-            self._seen = replace(place, index=None)
-        call.callback(result, place)
+        if isinstance(position, Position) and position.offset > self._seen.offset:
+            self._seen = replace(position, index=None)
+        call.callback(result, position)
 
     def _refuse(self, call: _Call, error: RequestError) -> None:
         if call.method is SUBMIT:
             call.callback(Failed(error), self._seen)
-        elif call.method.is_placed:
+        elif call.method.has_position:
             call.callback(error, self._seen)
         else:
             call.callback(error)

@@ -48,7 +48,7 @@ class Method:
 
     Attributes:
         is_repeatable: Whether a second call does no harm, so that a call whose answer was lost is made again.
-        is_placed: Whether the result has a position.
+        has_position: Whether the result has a position.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Method:
     result: Callable[[Any], Plain]
     read_result: Callable[[Plain, Any], Any]
     is_repeatable: bool = True
-    is_placed: bool = True
+    has_position: bool = True
 
 
 def _or_error(encode: Callable[[Any], Plain]) -> Callable[[Any], Plain]:
@@ -109,7 +109,7 @@ GET_ALL: Final = Method(
 GET_ISOLATED: Final = Method(
     "get_isolated",
     3,
-    lambda keys, since: [keys, None if since is None else messages.encode_place(since)],
+    lambda keys, since: [keys, None if since is None else messages.encode_position(since)],
     lambda data, _: [
         messages.decode_keys(data[0]),
         None if data[1] is None else messages.decode_position(data[1]),
@@ -136,11 +136,11 @@ SCAN: Final = Method(
 REACH: Final = Method(
     "reach",
     6,
-    messages.encode_place,
-    lambda data, _: [messages.decode_place(data)],
+    messages.encode_position,
+    lambda data, _: [messages.decode_result_position(data)],
     _or_error(lambda _: None),
     _read_or_error(lambda _: None),
-    is_placed=False,
+    has_position=False,
 )
 # The result is a dict, as an encoded error is: so it is wrapped in a list.
 STATUS: Final = Method(
@@ -150,7 +150,7 @@ STATUS: Final = Method(
     lambda _data, _limits: [],
     _or_error(lambda figures: [figures]),
     _read_or_error(lambda data: data[0]),
-    is_placed=False,
+    has_position=False,
 )
 # A call to the node itself, not to one of its partitions (cluster.py).
 NODE: Final = Method(
@@ -160,7 +160,7 @@ NODE: Final = Method(
     lambda _data, _limits: [],
     _as_is,
     lambda data, _: data,
-    is_placed=False,
+    has_position=False,
 )
 
 # An answer may wait for changes, so it does not delay a node that leaves (listener.py).

@@ -57,13 +57,13 @@ class RebuildJob:
         log: Log,
         loop: asyncio.AbstractEventLoop,
         table: TableDefinition,
-        number: int,
+        job_id: int,
         index: str | None = None,
     ) -> None:
         """Prepare a rebuild in these partitions: of the index named, or of the whole table if `index` is None."""
         self.name = table.name
         self._table = table.id
-        self.job_id = number
+        self.job_id = job_id
         self._index = index
         self.finished = False
         self._parts = parts
@@ -251,8 +251,8 @@ class RebuildJobs:
                 "A table is rebuilt by a node that has all of it: other nodes own parts of this one"
             )
         parts = [hosted[partition_id] for partition_id in partition_ids]
-        number = 1 if self.job is None else self.job.job_id + 1
-        self.job = RebuildJob(parts, self._log, self._loop, table, number, index)
+        job_id = 1 if self.job is None else self.job.job_id + 1
+        self.job = RebuildJob(parts, self._log, self._loop, table, job_id, index)
         self.job.advance()
         return self.job
 

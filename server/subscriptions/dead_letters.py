@@ -88,10 +88,10 @@ class DeadLetterTable:
         dead_letter = await self._one(self._key_text(delivery).encode())
         return None if dead_letter is None else int(dead_letter["number"]["S"])
 
-    async def write(self, letters: Sequence[DeadLetter]) -> None:
+    async def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Persist dead letters, and create the table if it is missing. An existing dead letter is not overwritten."""
         await self.create(_CONTEXT)
-        for dead_letter in letters:
+        for dead_letter in dead_letters:
             key = self._key_text(dead_letter.delivery)
             await self._put(item_of(dead_letter, key, self._subscription), _ABSENT)
 

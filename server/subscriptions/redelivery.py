@@ -17,7 +17,7 @@ from .context import SubscriptionContext
 from .dead_letters import UNREADABLE, DeadLetterKey, DeadLetterTable, attempts_of, delivery_of
 from .running_subscription import sink_of, view_at
 
-MARK: Final = "~retry"
+RETRY_SUFFIX: Final = "~retry"
 """The suffix of the caller's name during a redelivery. No subscription's name contains it."""
 
 _TUMBLING_WINDOW: Final = (
@@ -52,7 +52,7 @@ class Redelivery:
             return {"Delivered": 0, "Failed": 0, "Left": 0}
         subscription = self._subscription
         name = subscription.name
-        sink = sink_of(self._node, self._scratch, name, subscription.settings, f"{name}{MARK}")
+        sink = sink_of(self._node, self._scratch, name, subscription.settings, f"{name}{RETRY_SUFFIX}")
         try:
             await _start(sink)
             delivered, failed = await self._deliver(sink, key, limit)

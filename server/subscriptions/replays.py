@@ -27,7 +27,7 @@ from .context import SubscriptionContext
 from .running_subscription import sink_of, view_at
 
 _OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
-_MARK: Final = "~count"
+_COUNT_SUFFIX: Final = "~count"
 
 
 async def replay_of(
@@ -132,7 +132,7 @@ async def _is_single(
     """Return whether each change is a call of its own. For a function this requires loading its code."""
     if not node.settings.runs_triggers or not sink_kind(settings["Sink"]).may_be_single:
         return False
-    sink = sink_of(node, scratch, name, settings, f"{name}{_MARK}")
+    sink = sink_of(node, scratch, name, settings, f"{name}{_COUNT_SUFFIX}")
     try:
         await sink.start()
         return sink.is_single

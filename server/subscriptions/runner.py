@@ -22,7 +22,7 @@ from ...streams.temp_dirs import make_temp_dir
 from .context import SubscriptionContext
 from .definitions import define
 from .lag_throttle import LagThrottle
-from .redelivery import MARK, Redelivery
+from .redelivery import RETRY_SUFFIX, Redelivery
 from .running_subscription import RunningSubscription
 
 _POLL_S: Final = 0.5
@@ -162,7 +162,11 @@ class SubscriptionRunner:
         if not found:
             return 0
         caller, _, lane = rest.split(b" ", 1)[0].decode("latin-1").rpartition(".")
-        redelivery = self._redeliveries.get(caller.removesuffix(MARK)) if caller.endswith(MARK) else None
+        redelivery = (
+            self._redeliveries.get(caller.removesuffix(RETRY_SUFFIX))
+            if caller.endswith(RETRY_SUFFIX)
+            else None
+        )
         if redelivery is not None:  # a dead letter of a loop keeps its depth, and the loop is not restarted
             return min(redelivery.depth + 1, MAX_DEPTH)
         running = self.running.get(caller)

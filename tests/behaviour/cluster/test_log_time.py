@@ -131,4 +131,4 @@ async def test_an_answer_of_the_release_before_has_no_log_time(monkeypatch: pyte
         await until(lambda: link.is_up)
         [answer] = await answered(lambda done: link.call(GET, 3, (7, b"car", b"", True), done))
 
-        assert (AT, None) == (answer.place, answer.place.time_ms)
+        assert (AT, None) == (answer.position, answer.position.time_ms)

@@ -98,7 +98,7 @@ def test_commands_arrive_as_they_were(command: Any) -> None:
 
 @given(places)
 def test_positions_and_cuts_arrive_as_they_were(place: Any) -> None:
-    assert place == messages.decode_place(travelled(messages.encode_place(place)))
+    assert place == messages.decode_result_position(travelled(messages.encode_position(place)))
 
 
 units = st.dictionaries(texts, ids, max_size=2)
