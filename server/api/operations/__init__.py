@@ -1,16 +1,14 @@
-"""The operations of DynamoDB. Each has a file of its own, which declares its name, its handler and its rights."""
+"""The operations of DynamoDB. A file holds one, or a few small ones, and declares name, handler and rights of each."""
 
 from ..operation import Operation
+from .account import describe_endpoints, describe_limits
 from .batch_get_item import batch_get_item
 from .batch_write_item import batch_write_item
+from .continuous_backups import describe_continuous_backups, update_continuous_backups
 from .create_table import create_table
 from .delete_item import delete_item
 from .delete_table import delete_table
-from .describe_continuous_backups import describe_continuous_backups
-from .describe_endpoints import describe_endpoints
-from .describe_limits import describe_limits
 from .describe_table import describe_table
-from .describe_time_to_live import describe_time_to_live
 from .get_item import get_item
 from .kinesis import (
     describe_kinesis_streaming_destination,
@@ -19,18 +17,15 @@ from .kinesis import (
     update_kinesis_streaming_destination,
 )
 from .list_tables import list_tables
-from .list_tags_of_resource import list_tags_of_resource
 from .put_item import put_item
 from .query import query
 from .scan import scan
-from .tag_resource import tag_resource
+from .tags import list_tags_of_resource, tag_resource, untag_resource
+from .time_to_live import describe_time_to_live, update_time_to_live
 from .transact_get_items import transact_get_items
 from .transact_write_items import transact_write_items
-from .untag_resource import untag_resource
-from .update_continuous_backups import update_continuous_backups
 from .update_item import update_item
 from .update_table import update_table
-from .update_time_to_live import update_time_to_live
 
 # An X-Amz-Target with another name is answered with an UnknownOperationException.
 OPERATIONS: dict[str, Operation] = {

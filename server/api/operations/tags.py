@@ -1,4 +1,4 @@
-"""ListTagsOfResource: the tags of a table, sorted by key, one page at a time."""
+"""TagResource, UntagResource and ListTagsOfResource: the tags of a table."""
 
 from bisect import bisect_right
 from typing import Any
@@ -11,6 +11,20 @@ from ...database import Database
 from .. import table_commands
 from ..operation import operation
 from ..reply import Reply
+
+
+@operation("TagResource", Right.ADMIN, member="ResourceArn")
+def tag_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
+    """Set the tags, and reply with an empty body."""
+    table = table_commands.table_to_tag(database, body["ResourceArn"])
+    table_commands.change(database, "TagResource", table, body, reply, lambda _: None)
+
+
+@operation("UntagResource", Right.ADMIN, member="ResourceArn")
+def untag_resource(database: Database, body: dict[str, Any], reply: Reply) -> None:
+    """Remove the tags, and reply with an empty body. Unknown keys are no error."""
+    table = table_commands.table_to_tag(database, body["ResourceArn"])
+    table_commands.change(database, "UntagResource", table, body, reply, lambda _: None)
 
 
 @operation("ListTagsOfResource", Right.READ, member="ResourceArn")

@@ -1,4 +1,4 @@
-"""DescribeLimits: the maximum throughput of an account and of a table."""
+"""DescribeLimits and DescribeEndpoints: the quotas of the account and the address of the server."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from ...auth.rights import Right
 from ...database import Database
 from ..operation import operation
 from ..reply import Reply
+
+_CACHE_MINUTES = 1440
 
 
 @operation("DescribeLimits", Right.NONE)
@@ -21,3 +23,11 @@ def describe_limits(database: Database, _: dict[str, Any], reply: Reply) -> None
         "TableMaxWriteCapacityUnits": limits.table_capacity_units,
     }
     reply.ok(orjson.dumps(answer))
+
+
+@operation("DescribeEndpoints", Right.NONE)
+def describe_endpoints(database: Database, _: dict[str, Any], reply: Reply) -> None:
+    """Reply with the address of this server."""
+    host, port = database.settings.host, database.settings.port
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    reply.ok(orjson.dumps({"Endpoints": [{"Address": address, "CachePeriodInMinutes": _CACHE_MINUTES}]}))
