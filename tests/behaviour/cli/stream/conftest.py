@@ -72,12 +72,12 @@ class Shop:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until triggers have handled what was written."""
+        """Wait until triggers have handled all changes."""
         result = self.run("wait", "--triggers", "--timeout", "30s")
         assert result.exit_code == 0, result.output
 
     def notes(self) -> list[str]:
-        """What the functions noted since this was asked last."""
+        """Return the notes of the functions since the last call."""
         path = self.folder / "receipts.notes"
         noted = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)

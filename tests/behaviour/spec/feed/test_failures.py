@@ -82,7 +82,7 @@ def test_delivery_continues_at_the_reported_failure(database: Database, table: A
 
     assert [0, 1, 2, 3, 4, 5, 6] == batches[0]
     assert all(3 not in batch[1:] for batch in batches[1:]), "what was before it is done"
-    # A poison record comes to an end: three calls, then it is given up.
+    # A poison record becomes a dead letter after three calls.
     assert 3 == sum(3 in batch for batch in batches)
     assert [3, 5] == sorted(numbers(database, name))
 

@@ -78,7 +78,7 @@ def test_a_lambda_handler_gets_the_event_that_aws_sends(database: Database, tabl
     [record] = event["Records"]
     [streamed] = database.records(table, 1)
 
-    # What GetRecords tells, in the spelling that Lambda has for it, and where it comes from.
+    # The members of GetRecords in Lambda's spelling, and the source's ARN.
     assert streamed["eventID"] == record["eventID"]
     assert {
         "eventID": streamed["eventID"],

@@ -114,7 +114,7 @@ def test_changes_of_a_transaction_have_index_and_count(either: Database) -> None
     of_transaction = {change["keys"]["pk"]["S"]: change["tx"] for change in changes if change["tx"]}
 
     assert 1 == len({tx["id"] for tx in of_transaction.values()})
-    # What changed nothing is no change of it.
+    # A write without effect is no change of a transaction.
     assert {"a": (0, 4), "b": (1, 4), "c": (2, 4), "d": (3, 4)} == {
         pk: (tx["n"], tx["of"]) for pk, tx in of_transaction.items()
     }
@@ -142,7 +142,7 @@ def test_a_transaction_can_be_delivered_as_one_batch(database: Database) -> None
 
 def test_every_operation_that_writes_is_in_the_stream(database: Database, table: Any) -> None:
     """
-    Whatever way leads to an item leads to the stream: a way that is added and not listed here fails this test.
+    Every operation that writes items writes to the stream. A new operation that is not listed here fails this test.
     """
     from foldb.server.api.operations import OPERATIONS
 

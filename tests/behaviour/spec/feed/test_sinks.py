@@ -76,7 +76,7 @@ class Hook:
 
     Attributes:
         answers: The status and headers of the next answers; then it answers 204.
-        got: What it was sent: headers, body, and when.
+        got: Headers, body and time of each request.
     """
 
     url: str = ""

@@ -3,9 +3,9 @@
     async with receiver() as there:
         there.answers = [status(503, "retry-after: 7"), drip]
         ...
-        there.requests     what was asked, in order; there.connections     how often somebody connected
+        there.requests     the requests in order; there.connections     the number of connections
 
-An answer is bytes, or something that is done to the connection. When there are no more, 204 is said.
+An answer is bytes, or an action on the connection. After the last one the server responds 204.
 """
 
 import asyncio
