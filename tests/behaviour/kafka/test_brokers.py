@@ -49,7 +49,7 @@ def pause_one(cluster: Brokers, number: int) -> None:
 
 @pytest.mark.guarantee("G27")
 @pytest.mark.parametrize("fault", [kill_one, pause_one])
-def test_a_broker_that_dies_or_falls_silent_takes_no_write_with_it(
+def test_a_dead_or_silent_broker_loses_no_write(
     cluster: Brokers, fault: Callable[[Brokers, int], None]
 ) -> None:
     """Each broker in turn, so that the leader of the log is among them."""

@@ -181,7 +181,7 @@ def test_size_is_a_value_and_every_other_function_a_condition(text: str, functio
         ("a BETWEEN :a AND b", {"BOOL": True}, "BETWEEN", "BOOL"),
     ],
 )
-def test_a_value_of_a_type_that_the_operator_never_takes_is_refused(
+def test_a_value_of_a_wrong_type_for_the_operator_is_refused(
     text: str, value: dict[str, Any], operator: str, type_name: str
 ) -> None:
     message = f"operator or function: {operator}, operand type: {type_name}"
@@ -242,5 +242,5 @@ def test_a_path_has_32_steps_and_an_index_fits_31_bits() -> None:
     assert "List index is not within the allowable range; index: [2147483648]" == refusal("a[2147483648] = c")
 
 
-def test_a_message_never_repeats_more_than_a_kilobyte_of_the_request() -> None:
+def test_a_message_repeats_at_most_a_kilobyte_of_the_request() -> None:
     assert 1100 > len(refusal("a " + "b" * 4000))

@@ -178,7 +178,7 @@ def test_many_different_paths_are_compared_in_proportion_too() -> None:
     assert steps("update", targets(300)) * 2.2 >= steps("update", targets(600))
 
 
-def test_the_deepest_expressions_that_the_limits_allow_are_evaluated() -> None:
+def test_expressions_of_the_maximum_depth_are_evaluated() -> None:
     nested_not = "NOT (" * 149 + "a = b OR NOT c = d" + ")" * 149
     nested_and = "a < b OR (" * 149 + "a < b" + ")" * 149
     for text in (nested_not, nested_and):

@@ -219,7 +219,7 @@ def test_a_full_segment_that_was_removed_is_taken_back() -> None:
     assert [0] == numbers(open_log(disk))
 
 
-def test_a_full_segment_replaced_by_a_copy_with_zeros_is_taken_back() -> None:
+def test_a_full_segment_replaced_by_a_partial_copy_is_restored() -> None:
     """It has a follower by then, and zeros in a segment with a follower are damage."""
     disk, first, second = FakeDisk(), FOLDER / segment.name(1), FOLDER / segment.name(2)
 

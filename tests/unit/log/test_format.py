@@ -42,7 +42,7 @@ def test_the_example_has_the_bytes_of_the_code() -> None:
     assert marker.hex() in TEXT
 
 
-def test_the_header_has_the_keys_that_the_document_lists_in_its_order() -> None:
+def test_the_header_has_the_documented_keys_in_order() -> None:
     header = segment.header(LOG_ID, CURRENT, segment.Chain.start(LOG_ID, partitions=1))
 
     documented = re.findall(r"^\| `((?:avro|foldb)\.\w+)` \|", TEXT, re.MULTILINE)

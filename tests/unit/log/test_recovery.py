@@ -159,7 +159,7 @@ def test_a_flipped_bit_of_the_mark_does_no_harm() -> None:
 
 
 @pytest.mark.guarantee("G10")
-def test_a_truncated_log_is_refused_where_the_mark_remembers_more() -> None:
+def test_a_log_that_ends_before_its_mark_is_refused() -> None:
     disk = log_of(3)
     data, mark = data_of(disk), data_of(disk, MARK)
 

@@ -169,7 +169,7 @@ def test_a_null_is_one_byte() -> None:
 
 
 @given(raw_items)
-def test_the_size_at_the_door_the_size_behind_it_and_the_rule_agree(item: Item) -> None:
+def test_the_checked_size_the_stored_size_and_the_rule_agree(item: Item) -> None:
     expected = sum(len(name.encode()) + by_the_book(value, MODERN) for name, value in item.items())
 
     assert check_item(item, MODERN) == expected
@@ -216,7 +216,7 @@ def test_canonical_bytes_have_sorted_keys_and_no_spaces() -> None:
     assert dump(item) == '{"a":{"M":{"x":{"S":"é"},"y":{"NULL":true}}},"b":{"N":"1"}}'.encode()
 
 
-def test_stored_bytes_do_not_keep_the_buffer_they_were_written_in() -> None:
+def test_stored_bytes_do_not_keep_their_buffer_alive() -> None:
     item: Item = {"pk": {"S": "x" * 180}}
     tracemalloc.start()
     kept = [dump(item) for _ in range(1_000)]

@@ -22,7 +22,7 @@ def every_request_error() -> list[type[RequestError]]:
     return [value for value in classes if issubclass(value, RequestError) and value is not RequestError]
 
 
-def test_the_type_of_an_answer_says_which_part_of_dynamodb_refused() -> None:
+def test_an_error_type_names_the_part_of_dynamodb() -> None:
     assert ResourceNotFoundError().wire_type == ("com.amazonaws.dynamodb.v20120810#ResourceNotFoundException")
     assert ValidationError("no").wire_type == "com.amazon.coral.validate#ValidationException"
     assert SerializationError("no").wire_type == "com.amazon.coral.service#SerializationException"

@@ -40,7 +40,7 @@ def test_the_sort_part_is_composite_for_one_attribute_too() -> None:
 
 
 @pytest.mark.parametrize("lacking", [{}, {"a": {"S": "x"}}, {"a": {"S": "x"}, "b": {"S": "1"}}])
-def test_an_attribute_that_is_missing_or_of_another_type_gives_no_key(lacking: dict[str, Any]) -> None:
+def test_a_missing_or_wrongly_typed_attribute_has_no_key(lacking: dict[str, Any]) -> None:
     assert MANY.pk(lacking) is None
 
 

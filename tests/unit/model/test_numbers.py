@@ -76,7 +76,7 @@ def in_range(number: Decimal) -> bool:
         ("1.0000000000000000000000000000000000000000000000000", "1"),
     ],
 )
-def test_a_number_has_one_text_without_exponent_or_needless_zeros(text: str, canonical: str) -> None:
+def test_the_canonical_text_has_no_exponent_or_extra_zeros(text: str, canonical: str) -> None:
     assert numbers.canonical(text) == canonical
 
 

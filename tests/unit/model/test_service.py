@@ -129,7 +129,7 @@ def test_a_wrong_table_name_is_reported_alone(name: str, constraint: str) -> Non
     assert one(f"'{name}'", "tableName", constraint) == refused("PutItem", body)
 
 
-def test_an_operation_on_a_table_asks_for_its_name_in_other_words() -> None:
+def test_table_operations_have_their_own_error_without_a_name() -> None:
     missing = "The parameter 'TableName' is required but was not present in the request"
     short = "TableName must be at least 3 characters long and at most 255 characters long"
     for operation in ("CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "DescribeTimeToLive"):

@@ -203,7 +203,7 @@ def test_a_local_index_needs_a_table_with_a_sort_key() -> None:
 
 
 @pytest.mark.spec("X10")
-def test_a_global_index_key_may_have_four_attributes_of_each_kind() -> None:
+def test_a_global_index_key_has_up_to_four_attributes_a_kind() -> None:
     names = "abcdefgh"
     kinds = ["HASH"] * 4 + ["RANGE"] * 4
     elements = [{"AttributeName": n, "KeyType": kind} for n, kind in zip(names, kinds, strict=True)]

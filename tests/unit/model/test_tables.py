@@ -54,7 +54,7 @@ def test_indexes_take_the_ids_after_the_tables() -> None:
     assert [("Years", 8), ("Genres", 9)] == [(index.name, index.id) for index in music().indexes]
 
 
-def test_a_table_that_was_being_deleted_is_gone_when_it_is_settled() -> None:
+def test_a_settled_table_that_was_deleting_is_removed() -> None:
     assert settled(table_requests.delete(active(music()))) is None
 
 
