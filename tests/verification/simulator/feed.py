@@ -46,7 +46,7 @@ def check_feed(partitions: list[Folded], captured: list[list[int]], table: int) 
 
 
 def walked(partitions: list[Folded], number: int) -> Iterator[tuple[Change, set[int]]]:
-    """The changes of a partition, each with the labels of what was on here when it was made."""
+    """Yield the changes of a partition, each with the labels of the captures that were open at it."""
     on = _On()
     for record, outcomes in partitions[number].records:
         for command, outcome in zip(record.entry.commands, outcomes, strict=True):
@@ -56,7 +56,7 @@ def walked(partitions: list[Folded], number: int) -> Iterator[tuple[Change, set[
 
 
 class _On:
-    """Which streams are enabled and which tables watched, as a partition hears of it."""
+    """The enabled streams and watched tables, as a partition learns them."""
 
     def __init__(self) -> None:
         self._streams: dict[int, set[int]] = {}
@@ -82,7 +82,7 @@ class _On:
                 self._define(command.message)
 
     def _is_next(self, command: Command, outcome: Outcome) -> TypeGuard[Relay]:
-        """Whether a command tells what the catalog has to tell next."""
+        """Whether a command relays the catalog's next definition."""
         return (
             isinstance(command, Relay)
             and not isinstance(outcome, Skipped)
@@ -97,7 +97,7 @@ class _On:
 
 
 def marks(catalog: Folded) -> dict[str, tuple[int, dict[int, int], int]]:
-    """Epoch, marks and what was handled of each subscription, by what the catalog's log says."""
+    """Return epoch, checkpoints and number of handled changes of each subscription, from the catalog's log."""
     found: dict[str, tuple[int, dict[int, int], int]] = {}
     names: dict[int, str] = {}
     for record, outcomes in catalog.records:
@@ -122,7 +122,7 @@ def marks(catalog: Folded) -> dict[str, tuple[int, dict[int, int], int]]:
 
 
 def expected_feed(partitions: list[Folded], number: int, table: int) -> list[tuple[int, bytes | None]]:
-    """Number and new image of all that a partition captured of a table."""
+    """Return sequence number and new image of all captured changes of a table in a partition."""
     return [
         (change.sequence_number, change.new)
         for change, labels in walked(partitions, number)
@@ -133,7 +133,7 @@ def expected_feed(partitions: list[Folded], number: int, table: int) -> list[tup
 def read_feed(
     ask: Callable[[feed_requests.FeedRequest, feed_requests.OnFed], None], table: int
 ) -> tuple[list[tuple[int, bytes | None]], int]:
-    """What a node's feed has of a table, and after which number."""
+    """Return the changes of a table in a node's feed, and its trim horizon."""
     answers: list[object] = []
     ask(feed_requests.ReadChanges(table, 0, limit=10_000), lambda answer, _: answers.append(answer))
     [page] = answers

@@ -1,10 +1,10 @@
-"""A log that several processes append to, in memory, with all that can go wrong on the way there and back.
+"""A log in memory to which several processes append, with faults in both directions.
 
-    append ──► arrives, later ──► stands there, perhaps twice ──► acknowledged, or that is lost
-                                          └──► whoever follows hears of it, later, a few at a time
+    append ──► arrives, later ──► stored, perhaps twice ──► acknowledged, or the acknowledgement is lost
+                                           └──► followers receive it, later, a few records at a time
 
-What stands in a partition never changes; that much the log promises. Entries are encoded on their way in and
-decoded again, so whatever passed through here would have survived a restart.
+Stored records never change: that is the log's only promise. Entries are encoded on arrival and decoded again, so
+every entry here would have survived a restart.
 """
 
 import random
@@ -52,7 +52,7 @@ class _Written(RawRecord):
         return f"{self.partition}:{self.offset} at {self.time} of {entry.origin.hex()[:6]} {entry.entry_number}: {what}"
 
     def record(self) -> Record:
-        """The record."""
+        """Return the decoded record."""
         if self.decoded is None:
             self.decoded = super().record()
         return self.decoded
