@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ...version import __version__
 from .sink import Batch, DeliveryResult, Failure, PartialFailure, Sink
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # an optional dependency
     from opentelemetry.trace import Link, Tracer
 
 _MAX_LINKS: Final = 128

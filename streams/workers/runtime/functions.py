@@ -20,7 +20,7 @@ from .errors import describe
 from .modules import Modules
 from .sandbox import end_forks
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importing it takes as long as everything else here
     import asyncio
 
 _BATCHES: Final = (list, tuple, Sequence, MutableSequence, Iterable, Collection)

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # rarely needed, and a worker starts fast
     from importlib.resources.abc import TraversableResources
 
 _PACKAGE: Final = "__init__.py"
