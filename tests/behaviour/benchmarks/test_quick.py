@@ -1,6 +1,6 @@
-"""`python -m benchmarks` in its quick form: that it runs, not what it finds.
+"""`python -m benchmarks --quick` runs; its figures are not checked.
 
-A long run tries every part, `make test` those that neither start many servers nor need a broker.
+A soak runs every part, `make test` the parts that start few servers and no broker.
 """
 
 import os
@@ -61,7 +61,7 @@ def test_the_parts_of_the_benchmarks_run_and_print_tables_with_their_goals(tmp_p
 
 
 def _free_ports() -> int:
-    """The first of forty ports that nobody has; below those that the system gives to whoever asks for any."""
+    """Return the first of forty free ports, below the range from which the system assigns ports."""
     return next(first for first in range(20_000, 30_000, 40) if all(map(_is_free, range(first, first + 40))))
 
 

@@ -1,4 +1,4 @@
-"""A database of its own for each test, and the command line over it, in this process."""
+"""A database for each test, and the command line on it, in this process."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ Foldb: TypeAlias = Callable[..., Result]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the test's database keeps its log."""
+    """Return the folder of the test's database."""
     return tmp_path / "data"
 
 
@@ -28,12 +28,12 @@ def url(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def cli(url: str) -> Foldb:
-    """Run a `foldb` command on the test's database; stdout is a pipe."""
+    """Return a function that runs a `foldb` command on the test's database, with a pipe as stdout."""
     return at(url)
 
 
 def at(db: str | Path) -> Foldb:
-    """Commands on any database."""
+    """Return a function that runs commands on a database."""
 
     def run(*arguments: str, stdin: str = "") -> Result:
         return CliRunner(env={"FOLDB_DB": str(db)}).invoke(
@@ -44,6 +44,6 @@ def at(db: str | Path) -> Foldb:
 
 
 def lines(result: Result) -> list[Any]:
-    """What a command that went well wrote as JSON Lines."""
+    """Return the JSON Lines of a successful command."""
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]

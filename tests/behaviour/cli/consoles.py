@@ -1,4 +1,4 @@
-"""The console blocks of a document, and what their commands really print."""
+"""The console blocks of a document, and the real output of their commands."""
 
 import re
 import shlex
@@ -14,14 +14,14 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """One command line and the output below it."""
+    """A command line and the output below it."""
 
     line: str
     output: str
 
 
 def steps(text: str) -> list[Step]:
-    """All commands of a document in their order."""
+    """Return all commands of a document, in order."""
     found = []
     for block in _BLOCK.findall(text):
         for part in block.split("$ foldb ")[1:]:
@@ -31,13 +31,13 @@ def steps(text: str) -> list[Step]:
 
 
 def sections(name: str) -> dict[str, str]:
-    """A document's sections by their headings."""
+    """Return a document's sections by their headings."""
     parts = re.split(r"^## (.+)\n", (DOCS / name).read_text("utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def run(cli: Foldb, line: str) -> str:
-    """What a pipe gets from a command line; of one that failed, what it says as well."""
+    """Return the output of a command line in a pipe, and its stderr if it fails."""
     data = ""
     for command in line.split(" | "):
         result = cli(*shlex.split(command)[1:], stdin=data)

@@ -91,7 +91,7 @@ def _read(masters: Sequence[int]) -> list[bytes]:
 
 
 def screen(text: str, columns: int = 80) -> list[str]:
-    """Return the lines of the screen at the end: carriage returns, erased lines and moves up are carried out."""
+    """Return the lines of the screen at the end, after all carriage returns, erased lines and moves up."""
     lines: list[list[str]] = [[]]
     row = column = at = 0
     while at < len(text):
@@ -121,5 +121,5 @@ def screen(text: str, columns: int = 80) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """The text without colours, and with the line ends of a file."""
+    """Return the text without colours, with the line ends of a file."""
     return _SEQUENCE.sub("", text).replace("\r\n", "\n")

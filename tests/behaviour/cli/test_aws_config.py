@@ -1,4 +1,4 @@
-"""What `foldb aws-config` and the banner of `foldb serve` print works as it is printed."""
+"""The settings of `foldb aws-config` and of the banner of `foldb serve` work as printed."""
 
 import os
 import re
@@ -18,7 +18,7 @@ BIN = str(Path(sys.executable).parent)
 
 
 def clean(**more: str) -> dict[str, str]:
-    """An environment without a word about AWS or foldb, in which the programs of this installation are found."""
+    """Return an environment without variables of AWS and foldb, in which the installed programs are found."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FOLDB_"))}
     return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}", "AWS_EC2_METADATA_DISABLED": "true", **more}
 
@@ -37,7 +37,7 @@ def bash(script: str, home: Path, **more: str) -> str:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """A key file, and the variables with which the command line signs."""
+    """Return a key file, and the variables with which the command line signs."""
     file = tmp_path / "keys.toml"
     made = foldb("-o", "json", "key", "create", "--keys", file, "--admin", "*").stdout
     found = re.findall(r'"([^"]+)"\s*:\s*"([^"]+)"', made)
@@ -104,7 +104,7 @@ def test_two_forms_at_once_are_refused() -> None:
 
 @contextmanager
 def banner(*options: str) -> Iterator[str]:
-    """The last command that a server prints, without the server's address being known."""
+    """Return the last command that a server prints, without the address."""
     command = [str(FOLDB), "serve", "--port", "0", *options]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean()

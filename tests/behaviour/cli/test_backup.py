@@ -14,7 +14,7 @@ from tests.unit.log.samples import put_entry
 
 @pytest.fixture
 def filled(folder: Path) -> Path:
-    """A folder of two partitions for data, that no server has open."""
+    """Return a folder with two partitions for data and no server."""
     with foldb.serve(folder, partitions=2) as server:
         lines(at(server.endpoint_url)("sample", "load", "music"))
     return folder

@@ -1,4 +1,4 @@
-"""The client against servers that misbehave, and what becomes of an answer."""
+"""The client with servers that misbehave, and its handling of responses."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ SHAPE = KeyArguments({"TableName": "Notes", "KeySchema": [{"AttributeName": "id"
 
 @contextmanager
 def answering(*answers: tuple[int, Any], request_id: str | None = "R1") -> Iterator[str]:
-    """A server that gives these answers, one after the other, whatever it is asked."""
+    """Serve these responses, one after another, to any request."""
     rest = iter(answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def answering(*answers: tuple[int, Any], request_id: str | None = "R1") -> Itera
 
 
 def failure(url: str) -> CommandError:
-    """What a call there ends in."""
+    """Return the error of a call."""
     with closing(Client(url, sleep=lambda _: None)) as client, pytest.raises(CommandError) as caught:
         client.call("UpdateItem", {})
     return caught.value

@@ -1,4 +1,4 @@
-"""The documents of the command line say what it does."""
+"""The documents of the command line match its behaviour."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ def commands(group: Any, *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def program() -> Any:
-    """The program with every command in place of its stand-in."""
+    """Return the program with every command loaded."""
     group: Any = typer.main.get_command(app)
     for name in [*group.commands]:
         group.load(name)

@@ -1,4 +1,4 @@
-"""What a request finds and costs, said before it costs anything."""
+"""The access path and the cost of a request, before it runs."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ def item(**attributes: Any) -> str:
 
 
 def arms(rows: list[Any]) -> dict[str, tuple[int, int, int]]:
-    """Writes, units and units in a transaction: of the table, whose name is "", and of its indexes."""
+    """Return writes, units and units in a transaction, of the table, whose name is "", and of its indexes."""
     return {row.get("index", ""): (row["writes"], row["wcu"], row["wcu_transaction"]) for row in rows}
 
 

@@ -1,4 +1,4 @@
-"""How data is written: half units in every format, and the header of a CSV without rows."""
+"""Formats of data: half units in every format, and the header of a CSV without rows."""
 
 import csv
 import json

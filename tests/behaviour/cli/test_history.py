@@ -22,7 +22,7 @@ from tests.unit.materializer.generate_golden import GOLDEN
 
 @pytest.fixture
 def story(cli: Foldb) -> Foldb:
-    """A put, a refused put, an update and a delete of one item, and a refused transaction."""
+    """Write a put, a refused put, an update and a delete of one item, and a refused transaction."""
     item = '{"id": 1, "text": "' + "x" * 1500 + '"}'
     cli("table", "create", "Notes", "id:N")
     cli("item", "put", "Notes", item)
@@ -76,7 +76,7 @@ def test_cat_and_tail_show_the_part_that_was_asked_for(story: Foldb) -> None:
 
 @pytest.fixture
 def folds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The offsets of the records that the command line folds, as it folds them."""
+    """Record the offsets of the records that the command line folds."""
     offsets: list[int] = []
 
     def counting(state: PartitionState, record: Record, void: Any) -> Any:
@@ -173,7 +173,7 @@ def a_flipped_bit(data: bytearray) -> None:
 
 
 def a_missing_block(data: bytearray) -> None:
-    """A block of 1,500 x with everything before the next sync marker, which is the file's last 16 bytes too."""
+    """Remove a block of 1,500 x, with everything before the next sync marker, which is the file's last 16 bytes."""
     marker = bytes(data[-16:])
     end = data.index(marker, data.index(b"xxxx")) + 16
     start = data.rindex(marker, 0, data.index(b"xxxx")) + 16

@@ -88,7 +88,7 @@ def test_a_stream_of_items_is_written_in_batches_and_the_last_of_one_key_stays(m
 
 
 def songs(*wrong: str, before: int) -> str:
-    """So many good lines, then these."""
+    """Return N valid lines, then these."""
     good = [json.dumps({"Artist": "A", "Song": f"{n:03}"}) for n in range(before)]
     return "\n".join([*good, *wrong, '{"Artist": "A", "Song": "last"}'])
 
@@ -142,7 +142,7 @@ def test_a_bad_first_line_keeps_its_own_exit_code(music: Foldb, line: str, code:
 
 
 def test_typed_lines_are_named_too(music: Foldb) -> None:
-    """Of a value whose type is wrong as well: what the server does not parse is found as what it refuses is."""
+    """A value of a wrong type is named like a value that the client itself refuses, although the server finds it."""
     item = '{"Artist": {"S": "A"}, "Song": {"S": "%s"}}'
     for wrong in ('{"Artist": {"S": "A"}, "Song": {"N": 7}}', '{"Artist": "A", "Song": "B"}'):
         result = music("item", "put", "Music", "-", "--typed", stdin="\n".join((item % "a", wrong)))

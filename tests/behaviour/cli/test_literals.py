@@ -1,4 +1,4 @@
-"""Literals are lifted out of an expression, and nothing else is touched."""
+"""Literals are replaced by placeholders, and the rest of an expression is unchanged."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ def cli(request: pytest.FixtureRequest, folder: Path) -> Iterator[Foldb]:
 
 @pytest.fixture
 def rows(cli: Foldb, folder: Path) -> list[dict[str, Any]]:
-    """The log of twelve puts and a table that is deleted behind them."""
+    """Return the log of twelve puts and a table that is deleted after them."""
     cli("table", "create", "Notes", "id:S")
     for number in range(12):
         lines(cli("item", "put", "Notes", f'{{"id": "{number}"}}'))

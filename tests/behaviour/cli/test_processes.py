@@ -1,4 +1,4 @@
-"""The program as a process: terminals, pipes, signals, and what is left of a server that was killed."""
+"""The program as a process: terminals, pipes, signals, and the remains of a killed server."""
 
 import json
 import os
@@ -191,7 +191,7 @@ HEED = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os
 
 
 def heeding_interrupts(*command: str) -> list[str]:
-    """The command; a shell that runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    """Return the command with SIGINT enabled. A shell ignores SIGINT in background jobs, and children inherit that."""
     return [sys.executable, "-c", HEED, *command]
 
 
@@ -257,8 +257,9 @@ def test_only_one_module_of_the_command_line_reads_the_environment() -> None:
 
 
 def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
-    """People wait at a prompt: --help does without every command's module, a client without the server and the fold, a
-    server without a client and without what draws tables."""
+    """Users wait at a prompt: --help imports no command, a client imports neither server nor fold, and a server imports
+    neither the client nor the drawing of tables.
+    """
     for name, unwanted in (
         (
             "foldb.cli.main",

@@ -1,4 +1,4 @@
-"""Tables made anew from the log: in place while others are served, and as they were, into another table."""
+"""Tables made from the log again: in place while other tables are served, and in the past as a new table."""
 
 import http.client
 import json
@@ -63,7 +63,7 @@ def test_writes_go_on_while_a_table_is_rebuilt_and_none_is_lost(cli: Foldb, url:
 
 
 def rebuilt(url: str) -> dict[str, object]:
-    """What `foldb rebuild Notes` does, in a thread, where the command line's own test runner cannot go."""
+    """Run `foldb rebuild Notes` in a thread, where typer's test runner does not work."""
     with closing(Client(url)) as client:
         answer = client.admin("Rebuild", {"TableName": "Notes"})
         while answer["Status"] == "RUNNING":
@@ -187,7 +187,7 @@ def test_a_wrong_position_or_name_is_refused(cli: Foldb) -> None:
 
 @pytest.mark.spec("H1")
 def test_an_interrupted_rebuild_goes_on_when_it_is_run_again(cli: Foldb, url: str) -> None:
-    """What a kill leaves behind: the new table, its tag, and some of the items."""
+    """A kill leaves the new table, its tag, and some of the items."""
     cli("table", "create", "Notes", "id:N")
     cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(60)))
     position = lines(cli("log", "tail", "-n", "1"))[0]["position"].partition(".")[0]

@@ -1,7 +1,7 @@
-"""Bad input at the terminal: one sentence on stderr that says what is wrong and what to do, and an exit code.
+"""Bad input at the terminal: one sentence on stderr with the error and the next step, and an exit code.
 
-Nothing is on stdout, and nothing on the disk is other than it was. Where a terminal, a pipe, a signal or the operating
-system matters the command is a process of its own; elsewhere it runs in this one, which is a hundred times faster.
+Stdout is empty, and nothing on the disk changes. A command runs as a process where a terminal, a pipe, a signal or the
+operating system matters, else in this process, which is a hundred times faster.
 """
 
 import re
@@ -24,7 +24,7 @@ SENTENCE = re.compile(r"foldb: [^\n]+\n")
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder, to compare."""
+    """Return everything in a folder, to compare."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in sorted(folder.rglob("*"))
@@ -32,7 +32,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def check(result: Result | subprocess.CompletedProcess[str], code: int, says: str) -> None:
-    """It was refused in one sentence, which holds `says`."""
+    """Check that a command fails with one sentence, which contains `says`."""
     stdout, stderr = result.stdout, result.stderr
     returned = result.exit_code if isinstance(result, Result) else result.returncode
     assert SENTENCE.fullmatch(stderr), stderr
@@ -42,7 +42,7 @@ def check(result: Result | subprocess.CompletedProcess[str], code: int, says: st
 
 @pytest.fixture(scope="module")
 def music(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A database with the sample `music` that is being served: its folder and its address."""
+    """Serve a database with the sample `music`, and return its folder and its address."""
     folder = tmp_path_factory.mktemp("refusals") / "data"
     with foldb.serve(folder, fsync="never") as server:
         assert at(server.endpoint_url)("sample", "load", "music").exit_code == 0
@@ -51,7 +51,7 @@ def music(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
 
 @pytest.fixture
 def asked(music: tuple[Path, str]) -> Iterator[Foldb]:
-    """Commands on that database, which is as it was when the test ends."""
+    """Return a function that runs commands on that database, and check at the end that it is unchanged."""
     folder, url = music
     before = contents(folder)
     yield at(url)
@@ -229,7 +229,7 @@ def test_a_transaction_that_is_none_is_refused_before_it_is_sent(
 def test_lines_that_are_no_items_are_named(
     line: bytes, says: str, music: tuple[Path, str], tmp_path: Path
 ) -> None:
-    """From a file and from stdin, whatever the encoding of the environment."""
+    """From a file and from stdin, for every encoding of the environment."""
     source = tmp_path / "items"
     source.write_bytes(line)
     check(at(music[1])("item", "put", "Music", f"@{source}"), 2, says)
@@ -314,7 +314,7 @@ def test_a_log_that_another_process_writes_is_left_to_it(music: tuple[Path, str]
 
 
 def log_of(folder: Path, *, level: int = 1, limits: str = "modern") -> Path:
-    """A log that has only begun."""
+    """Return a log that has only Genesis."""
     LocalLog(
         folder,
         clock=lambda: 1_700_000_000_000,
@@ -334,7 +334,7 @@ def of_a_later_format(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_a_later_schema(folder: Path, _: pytest.MonkeyPatch) -> None:
-    """A whole header that names entries of another schema."""
+    """Replace the header by a valid one with another schema of entries."""
     path = log_of(folder) / segment.name(0)
     header = segment.read_header(path.read_bytes())
     head = path.read_bytes()[: header.size - segment.HASH_BYTES].replace(CURRENT.hex().encode(), b"a" * 16)
@@ -357,7 +357,7 @@ def damaged(folder: Path, _: pytest.MonkeyPatch) -> None:
 
 
 def mixed_up(folder: Path, _: pytest.MonkeyPatch) -> None:
-    """A segment of another log lies behind ours."""
+    """Add a segment of another log after ours."""
     log_of(folder)
     other = segment.header(bytes(16), CURRENT, segment.Chain(1, bytes(16), 0, [1]))
     (folder / segment.name(1)).write_bytes(other)
@@ -409,7 +409,7 @@ def test_a_log_without_its_segments_is_not_begun_anew(
 
 
 def segments(folder: Path) -> dict[str, bytes]:
-    """The history in a folder."""
+    """Return the segments in a folder."""
     return {
         path.name: path.read_bytes() for path in folder.iterdir() if segment.FILE_NAME.fullmatch(path.name)
     }

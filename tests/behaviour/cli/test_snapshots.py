@@ -1,4 +1,4 @@
-"""`foldb snapshot`, beside a server and without one, and how a server starts from what it makes."""
+"""`foldb snapshot`, with a server and without one, and a start from its snapshots."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def damage(path: Path) -> None:
 
 
 def started(folder: Path) -> tuple[str, int]:
-    """The digest of what a server of the folder has, and how many commands it folded to get there."""
+    """Return the digest of a server of the folder, and the number of commands that it folded."""
     with killed(folder) as url:
         return admin(url, "Digest")["Digest"], admin(url, "Status")["Refolded"]
 

@@ -1,6 +1,6 @@
-"""What the operating system refuses a command: ports, folders, disks, terminals, pipes.
+"""Errors of the operating system: ports, folders, disks, terminals, pipes.
 
-Each command is a process of its own. Root may do anything, so processes that must not go without its privileges.
+Each command is a process. Root passes every permission check, so processes that must fail drop its privileges.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ def _drop_privileges() -> None:
 
 
 def unprivileged(*arguments: str | Path, **options: Any) -> Finished:
-    """A command that may do no more than any user."""
+    """Return a command without privileges."""
     return subprocess.run(
         [FOLDB, *arguments],
         capture_output=True,
@@ -49,7 +49,7 @@ def unprivileged(*arguments: str | Path, **options: Any) -> Finished:
 
 @pytest.fixture
 def music(folder: Path) -> Path:
-    """A folder with the sample `music` that nobody serves."""
+    """Return a folder with the sample `music` and no server."""
     with foldb.serve(folder, fsync="never") as server:
         assert at(server.endpoint_url)("sample", "load", "music").exit_code == 0
     return folder
@@ -57,7 +57,7 @@ def music(folder: Path) -> Path:
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Mount a tmpfs, or show a folder at another place where it cannot be written."""
+    """Mount a tmpfs, or bind a folder read-only at another path."""
     if os.geteuid():
         pytest.skip("mounting takes root")
     mounted: list[Path] = []
@@ -197,16 +197,15 @@ def test_output_that_finds_no_space_is_an_error_in_a_sentence(music: Path) -> No
 
 
 def without(closed: str, *arguments: str | Path) -> Finished:
-    """A command that is started with some of stdin, stdout and stderr closed."""
+    """Return a command that starts with some of stdin, stdout and stderr closed."""
     script = f'exec "$0" "$@" {closed}'
     return subprocess.run(["sh", "-c", script, FOLDB, *arguments], capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.guarantee("G20")
 def test_what_is_said_without_a_stdout_is_not_written_into_the_log(music: Path) -> None:
-    """
-    The system gives the lowest free descriptor to what is opened first. Where 1 and 2 are free that was the log,
-    and the next warning of any library was written over its first bytes.
+    """The system assigns the lowest free descriptor. If 1 and 2 were closed, the log got one of them, and the next
+    warning of a library overwrote its first bytes.
     """
     read = without("<&- >&- 2>&-", "scan", "Music", "--db", music)
     put = without("<&- >&- 2>&-", "item", "put", "Music", '{"Artist": "A", "Song": "B"}', "--db", music)

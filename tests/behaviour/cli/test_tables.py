@@ -1,4 +1,4 @@
-"""Tables by the command line, and what capacity they need."""
+"""Tables on the command line, and the capacity that they need."""
 
 import json
 from pathlib import Path
@@ -119,7 +119,7 @@ def test_a_table_is_changed_in_all_that_can_be_changed(cli: Foldb) -> None:
 
 
 def units(cli: Foldb, table: str = "Orders") -> dict[str, tuple[int, int]]:
-    """Read and write units, of the table under its own name and of each global index."""
+    """Return read and write units, of the table under its own name and of each global index."""
     [described] = lines(cli("table", "describe", table))
     throughputs = {table: described["ProvisionedThroughput"]}
     throughputs |= {

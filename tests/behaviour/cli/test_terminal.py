@@ -1,4 +1,4 @@
-"""Commands on a terminal, as people use them."""
+"""Commands on a terminal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ ROWS = {"Kyuss     Space Cadet", "1000mods  Claws        Vultures", "1000mods  V
 
 @pytest.fixture(scope="module")
 def music(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with the sample `music`."""
+    """Return the address of a server with the sample `music`."""
     folder: Path = tmp_path_factory.mktemp("terminal")
     with foldb.serve(folder / "data", fsync="never") as server:
         at(server.endpoint_url)("sample", "load", "music")

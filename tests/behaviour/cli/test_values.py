@@ -1,4 +1,4 @@
-"""Plain JSON and DynamoDB JSON say the same."""
+"""Plain JSON and DynamoDB JSON represent the same items."""
 
 import base64
 from typing import Any

@@ -103,7 +103,7 @@ def whole_files(sample: Sample) -> dict[str, Files]:
 
 
 def accepted(files: Files) -> bool:
-    """Whether a start takes these files: the log opens, and all of it folds."""
+    """Return whether a start accepts these files: the log opens, and all of it folds."""
     try:
         refold(PartitionState(), open_log(damage.disk_of(files), create=False).read(0))
     except FoldbError:

@@ -1,4 +1,4 @@
-"""The pytest plugin: a database for each test, and nothing at all for who does not ask."""
+"""The pytest plugin: a database for each test, and no effect on tests without its fixtures."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`foldb.serve`: a server inside a Python process."""
+"""`foldb.serve`: a server in a Python process."""
 
 import threading
 from pathlib import Path

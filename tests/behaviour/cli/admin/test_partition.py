@@ -1,4 +1,4 @@
-"""`foldb partition of`: where a key lives, by its partition key alone."""
+"""`foldb partition of`: the partition of a key, by its partition key alone."""
 
 from collections.abc import Iterator
 

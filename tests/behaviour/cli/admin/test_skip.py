@@ -1,4 +1,4 @@
-"""`foldb log skip`: a log at which the fold stopped is served again, without what it stopped at."""
+"""`foldb log skip`: a log at which the fold stopped is served again, without the command that stopped it."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.behaviour.cli.conftest import Foldb, at, lines
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A database of two items: each put is an entry of its own."""
+    """Return a database of two items, each put in an entry of its own."""
     folder = tmp_path / "data"
     with foldb.serve(folder, fsync="never") as server:
         cli = at(server.endpoint_url)
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A release with a bug serves it, and stops at a put that it cannot fold. Returns where that is."""
+    """Plant a bug with which the fold stops at a put, and return the position of the put."""
     whole = fold_record.fold_command
 
     def fold_command(state: object, command: object, number: int) -> object:
@@ -46,7 +46,7 @@ def put(cli: Foldb, name: str) -> Result:
 
 
 def where_is(folder: Path, name: bytes) -> int:
-    """The offset of the entry that puts it."""
+    """Return the offset of the entry that puts an item."""
     for record in LocalLog.open_reader(folder).read(0):
         if any(isinstance(command, Put) and name in command.item for command in record.entry.commands):
             return record.offset
@@ -70,7 +70,7 @@ def test_a_log_at_which_the_fold_stops_is_served_without_what_is_void(folder: Pa
 
 
 def test_a_release_without_the_bug_passes_over_it_too(folder: Path) -> None:
-    """Whether a node could fold it must not decide what a table holds."""
+    """The content of a table must not depend on whether a node could fold the command."""
     assert 0 == at(folder)("log", "skip", str(where_is(folder, b"second")), "--force", "--yes").exit_code
 
     assert ["first"] == keys(at(folder))
