@@ -41,7 +41,7 @@ LONG = {
 PARTS = QUICK | LONG if SOAK else QUICK
 
 
-def test_the_parts_of_the_benchmarks_run_and_print_tables_with_their_goals(tmp_path: Path) -> None:
+def test_every_quick_benchmark_prints_its_table_with_its_goal(tmp_path: Path) -> None:
     if shutil.which("wrk") is None:
         pytest.skip("wrk is not on the PATH")
     run = subprocess.run(

@@ -28,7 +28,7 @@ def log(filled: Path) -> Foldb:
     return run  # type: ignore[return-value]  # a Result, as of `at`
 
 
-def test_a_backup_says_where_it_ends_and_what_was_copied(log: Foldb, filled: Path, tmp_path: Path) -> None:
+def test_a_backup_prints_its_end_and_its_size(log: Foldb, filled: Path, tmp_path: Path) -> None:
     target = str(tmp_path / "backup")
     [stats] = lines(log("stats", str(filled)))
     [first] = lines(log("backup", str(filled), target))
@@ -93,7 +93,7 @@ def test_a_served_target_is_refused_with_the_next_step(log: Foldb, filled: Path,
     assert (9, True) == (since.exit_code, "Name a new folder for the backup." in since.stderr)
 
 
-def test_a_crashed_folder_says_what_its_backup_lacks(tmp_path: Path) -> None:
+def test_a_backup_of_a_crashed_folder_prints_what_is_missing(tmp_path: Path) -> None:
     """Its mark may be older than its last records, and nothing else says that they were acknowledged."""
     disk = log_of(2)
     mark = disk.names_cached[Path("/data/mark")].cached[:]

@@ -92,7 +92,7 @@ def test_an_answer_that_is_not_dynamodbs_is_said_to_be_none(content: bytes) -> N
         assert "is it foldb" in failure(url).sentence
 
 
-def test_json_of_somebody_else_is_not_taken_for_an_answer() -> None:
+def test_json_of_another_program_is_not_taken_for_an_answer() -> None:
     with answering((404, {"detail": "Not Found"}), request_id=None) as url:
         assert f"{url} answers `HTTP 404`, which no DynamoDB endpoint does" in failure(url).sentence
 
@@ -117,7 +117,7 @@ def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
 
 
 @pytest.mark.spec("S84", served=False)
-def test_what_a_batch_did_not_take_is_sent_again_and_then_counted() -> None:
+def test_unprocessed_items_of_a_batch_are_sent_again_and_counted() -> None:
     left = {"UnprocessedItems": {"Notes": [{"PutRequest": {"Item": {"id": {"N": "2"}}}}]}}
     items = [(f"item {n}", {"id": {"N": str(n)}}) for n in (1, 2)]
     with answering((200, left), (200, {})) as url, closing(Client(url)) as client:

@@ -33,7 +33,7 @@ COMMANDS = dict(commands(program()))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_command_has_an_example_and_stands_on_the_map(path: tuple[str, ...]) -> None:
+def test_every_command_has_an_example_and_a_place_on_the_map(path: tuple[str, ...]) -> None:
     assert f"Example: foldb {' '.join(path)}" in COMMANDS[path].help
     assert f"`foldb {' '.join(path)}`" in (DOCS / "cli.md").read_text("utf-8")
 
@@ -63,7 +63,7 @@ def test_every_exit_code_is_documented() -> None:
     ]
 
 
-def test_what_the_page_on_the_command_line_shows_is_what_happens(cli: Foldb) -> None:
+def test_the_page_on_the_command_line_shows_real_output(cli: Foldb) -> None:
     for step in steps((DOCS / "cli.md").read_text("utf-8")):
         assert step.output == run(cli, step.line), step.line
 
@@ -117,7 +117,7 @@ def test_the_id_of_a_reply_leads_back_to_its_thread_and_its_forum(cli: Foldb) ->
 
 
 @pytest.mark.spec("S61", "S100")
-def test_devices_differ_in_how_they_are_billed_and_make_as_many_events_as_asked_for(cli: Foldb) -> None:
+def test_device_tables_differ_in_billing_and_load_chosen_counts(cli: Foldb) -> None:
     loaded = lines(cli("sample", "load", "devices", "--events", "60", "--prefix", "home-"))
 
     assert [
@@ -141,7 +141,7 @@ def test_past_months_are_lowered_and_the_current_one_is_not(cli: Foldb) -> None:
     assert [(1, 1), (25, 1), (50, 100)] == [units(f"Readings_2026_{month}") for month in ("09", "10", "11")]
 
 
-def test_a_prefix_stands_before_every_table_of_a_sample(cli: Foldb) -> None:
+def test_a_prefix_applies_to_every_table_of_a_sample(cli: Foldb) -> None:
     cli("sample", "load", "goods", "--prefix", "my-")
 
     assert [{"table": "my-Containers"}, {"table": "my-Goods"}] == lines(cli("table", "list"))

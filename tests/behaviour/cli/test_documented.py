@@ -290,7 +290,7 @@ def reads(line: str) -> bool:
 
 
 @pytest.mark.parametrize("page", ["cli.md", "samples.md"])
-def test_the_consoles_of_a_page_are_what_a_terminal_shows(tmp_path: Path, page: str) -> None:
+def test_the_consoles_of_a_page_show_real_output(tmp_path: Path, page: str) -> None:
     """The output of the page is that of a pipe: JSON Lines. A command that only reads is shown as a table, too."""
     problems: list[str] = []
     with foldb.serve(tmp_path / "data", fsync="never") as server, ThreadPoolExecutor(2) as pool:

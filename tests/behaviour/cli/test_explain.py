@@ -79,7 +79,7 @@ def test_explain_of_a_write_takes_the_larger_item_and_writes_nothing(music: Fold
     ],
     ids=["put", "any-attribute", "a-key", "out-of-an-index", "no-change", "delete", "no-item", "new-item"],
 )
-def test_explain_of_a_write_says_what_is_then_charged(
+def test_explain_of_a_write_predicts_the_units_charged(
     music: Foldb, write: tuple[str, ...], expected: dict[str, tuple[int, int, int]]
 ) -> None:
     """An index costs no, one or two writes, and is not doubled in a transaction. Then the write is done."""
@@ -110,7 +110,7 @@ def test_explain_of_a_write_judges_its_condition(music: Foldb) -> None:
     ]
 
 
-def test_explain_of_an_invalid_write_says_what_the_server_would(music: Foldb) -> None:
+def test_explain_of_an_invalid_write_prints_the_servers_error(music: Foldb) -> None:
     for write in (
         ("put", item(Made="MCMXCIV")),
         ("put", '{"Artist": "A"}'),

@@ -35,7 +35,7 @@ def story(cli: Foldb) -> Foldb:
     return cli
 
 
-def test_cat_tells_what_was_asked_and_what_became_of_it(story: Foldb) -> None:
+def test_log_cat_prints_each_request_with_its_outcome(story: Foldb) -> None:
     told = lines(story("log", "cat"))
 
     assert [
@@ -144,7 +144,7 @@ def test_cat_does_without_a_snapshot_that_is_damaged(
     assert 8 == len(everything)
 
 
-def test_stats_count_what_the_log_holds(story: Foldb, folder: Path) -> None:
+def test_log_stats_count_the_records_of_a_log(story: Foldb, folder: Path) -> None:
     [stats] = lines(story("log", "stats", str(folder)))
 
     assert (7, 7) == (stats["entries"], stats["kinds"]["Genesis"] + sum(stats["kinds"].values()) - 2)
@@ -234,7 +234,7 @@ def test_a_folder_without_a_log_is_said_so(tmp_path: Path) -> None:
     )
 
 
-def test_the_story_tells_what_was_done_about_subscriptions_and_how_far_each_was() -> None:
+def test_log_cat_prints_the_life_of_a_subscription() -> None:
     """Of a log that holds all kinds of commands; a sequence number is text, as in a stream."""
     said = run("log", "cat", GOLDEN / "003").stdout
     rows = [json.loads(line) for line in said.splitlines()]

@@ -76,7 +76,7 @@ def test_a_deleted_item_is_printed_as_it_was_and_then_not_found(music: Foldb) ->
 
 
 @pytest.mark.spec("S84")
-def test_a_stream_of_items_is_written_in_batches_and_the_last_of_one_key_stays(music: Foldb) -> None:
+def test_a_stream_of_items_is_written_in_batches_last_write_wins(music: Foldb) -> None:
     items = [{"Artist": "A", "Song": f"{n % 60:02}", "n": n} for n in range(70)]
 
     result = music("item", "put", "Music", "-", stdin="\n".join(map(json.dumps, items)))
@@ -208,7 +208,7 @@ def test_an_index_is_queried_by_its_own_keys(music: Foldb) -> None:
     assert 3 == music("query", "Music", "1000mods", "--index", "Nope").exit_code
 
 
-def test_what_was_not_read_is_said_and_can_be_read(music: Foldb) -> None:
+def test_a_line_that_cannot_be_loaded_is_reported_and_kept(music: Foldb) -> None:
     for n in range(5):
         music("item", "put", "Music", json.dumps({"Artist": "A", "Song": str(n)}))
 

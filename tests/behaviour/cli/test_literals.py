@@ -34,7 +34,7 @@ def test_literals_become_placeholders(expression: str, lifted: str, values: list
     assert values == list(values_seen.values.values())
 
 
-def test_given_values_and_names_stand_beside_the_lifted_ones() -> None:
+def test_given_values_and_names_combine_with_literals() -> None:
     lifted = Lifted(["#n=name"], [':x={"$set": ["a"]}'])
 
     assert "#n = :_2 AND tags = :x" == lifted.lift("#n = 'Ada' AND tags = :x")

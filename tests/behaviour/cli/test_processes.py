@@ -36,7 +36,7 @@ def test_a_terminal_gets_a_table_and_a_pipe_gets_json_lines(folder: Path) -> Non
     assert ["XXX4", "1000"] in rows
 
 
-def test_a_folder_that_nobody_serves_is_served_by_the_command(folder: Path) -> None:
+def test_a_command_serves_a_folder_that_has_no_server(folder: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         at(server.endpoint_url)("sample", "load", "music")
 
@@ -54,7 +54,7 @@ def test_a_folder_that_a_server_has_open_is_reached_through_it(folder: Path) -> 
     assert not (folder / "server.json").exists()
 
 
-def test_what_a_killed_server_leaves_behind_is_in_nobodys_way(folder: Path) -> None:
+def test_files_of_a_killed_server_do_not_prevent_a_start(folder: Path) -> None:
     with served(folder):
         left_behind = (folder / "server.json").read_bytes()
     (folder / "server.json").write_bytes(left_behind)
@@ -62,7 +62,7 @@ def test_what_a_killed_server_leaves_behind_is_in_nobodys_way(folder: Path) -> N
     assert command("table", "list", "--db", folder).returncode == 0
 
 
-def test_another_server_at_the_port_of_a_killed_one_is_not_taken_for_it(folder: Path, tmp_path: Path) -> None:
+def test_a_new_server_at_the_port_of_a_killed_one_is_not_used(folder: Path, tmp_path: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         at(server.endpoint_url)("sample", "load", "customers")
     with foldb.serve(tmp_path / "other") as other:
@@ -83,7 +83,7 @@ def test_a_slip_in_the_path_creates_nothing(tmp_path: Path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
-def test_where_nobody_listens_the_next_step_is_said() -> None:
+def test_a_refused_connection_names_the_next_step() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     result = command("table", "list", "--db", f"http://127.0.0.1:{port}")

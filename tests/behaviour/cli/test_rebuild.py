@@ -72,7 +72,7 @@ def rebuilt(url: str) -> dict[str, object]:
 
 
 @pytest.mark.spec("H1")
-def test_a_table_that_is_not_what_its_log_says_is_put_right(folder: Path) -> None:
+def test_a_rebuild_repairs_a_table_that_differs_from_its_log(folder: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         cli = at(server.endpoint_url)
         cli("sample", "load", "music")
@@ -91,7 +91,7 @@ def test_a_table_that_is_not_what_its_log_says_is_put_right(folder: Path) -> Non
 
 
 @pytest.mark.spec("H1")
-def test_one_index_is_put_right_and_the_rest_of_its_table_is_left_alone(folder: Path) -> None:
+def test_a_rebuild_of_one_index_leaves_the_rest_of_its_table(folder: Path) -> None:
     with foldb.serve(folder, fsync="never") as server:
         cli = at(server.endpoint_url)
         cli("sample", "load", "music-genres")

@@ -181,7 +181,7 @@ def test_wrong_usage_is_said_in_a_sentence_with_the_next_step(
         ("table wait Music --gone --timeout 0", 10, "Music is still there, after 0s"),
     ],
 )
-def test_what_does_not_fit_the_database_is_said_in_a_sentence(
+def test_a_setting_that_contradicts_the_database_is_refused(
     arguments: str, code: int, says: str, asked: Foldb
 ) -> None:
     check(asked(*arguments.split(" ")), code, says)
@@ -273,7 +273,7 @@ READERS = (
         ("empty", "there is no log in {}: give a folder that `foldb serve` has served"),
     ],
 )
-def test_what_is_no_database_is_refused_and_stays_as_it_is(
+def test_a_folder_without_a_database_is_refused_unchanged(
     reader: str, name: str, says: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("text")
@@ -395,7 +395,7 @@ def test_a_log_that_must_not_be_used_is_refused_and_stays_as_it_is(
 
 
 @pytest.mark.parametrize("reader", ["serve --port 0", "status"])
-def test_a_log_without_its_segments_is_not_begun_anew(
+def test_a_log_without_its_segments_is_refused(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_its_segments(tmp_path / "data", monkeypatch)

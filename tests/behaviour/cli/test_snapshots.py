@@ -86,7 +86,7 @@ def test_a_server_says_which_snapshot_it_passed_over(folder: Path) -> None:
     assert f"skipping snapshot {files(folder)[0]}: it is damaged" in said
 
 
-def test_snapshots_are_listed_with_what_is_wrong_with_them(folder: Path) -> None:
+def test_snapshots_are_listed_with_their_faults(folder: Path) -> None:
     with served(folder) as url:
         at(url)("sample", "load", "music")
         assert [] == lines(at(url)("snapshot", "list"))
@@ -110,7 +110,7 @@ def test_snapshots_are_listed_with_what_is_wrong_with_them(folder: Path) -> None
     assert "2 snapshots · the log ends at @" in at(folder)("snapshot", "list").stderr
 
 
-def test_so_many_are_kept_as_were_asked_for(folder: Path) -> None:
+def test_the_configured_number_of_snapshots_is_kept(folder: Path) -> None:
     with served(folder) as url:
         db = at(url)
         lines(db("table", "create", "Notes", "id:N"))
@@ -140,7 +140,7 @@ def test_verify_compares_each_snapshot_with_the_log(folder: Path) -> None:
     assert '"differences":0' in result.stdout
 
 
-def test_a_snapshot_of_what_the_log_does_not_say_is_found(folder: Path) -> None:
+def test_verify_finds_a_snapshot_that_differs_from_its_log(folder: Path) -> None:
     """Whole, of this log, at its position, and yet another state: only a refold can tell."""
     with served(folder) as url:
         at(url)("sample", "load", "music")
@@ -175,7 +175,7 @@ def test_a_server_has_snapshots_made_as_it_goes(folder: Path) -> None:
     assert digest == verified["digest"]
 
 
-def test_a_server_killed_while_one_is_made_starts_with_all_that_it_acknowledged(folder: Path) -> None:
+def test_a_kill_while_a_snapshot_is_made_loses_nothing(folder: Path) -> None:
     """The maker outlives its server and may still be at work when the next one starts."""
     with served(folder) as url:
         lines(at(url)("table", "create", "Notes", "id:N"))

@@ -203,7 +203,7 @@ def without(closed: str, *arguments: str | Path) -> Finished:
 
 
 @pytest.mark.guarantee("G20")
-def test_what_is_said_without_a_stdout_is_not_written_into_the_log(music: Path) -> None:
+def test_output_without_a_stdout_is_not_written_into_the_log(music: Path) -> None:
     """The system assigns the lowest free descriptor. If 1 and 2 were closed, the log got one of them, and the next
     warning of a library overwrote its first bytes.
     """
@@ -219,7 +219,7 @@ def test_where_there_is_no_stdin_none_is_read(music: Path) -> None:
     check(without("<&-", "item", "put", "Music", "-", "--db", music), 2, "there is no stdin to read")
 
 
-def test_nobody_to_ask_is_no(music: Path) -> None:
+def test_a_question_without_a_terminal_is_answered_no(music: Path) -> None:
     asked = unprivileged("table", "delete", "Music", "--db", music, stdin=subprocess.DEVNULL)
 
     assert (2, "") == (asked.returncode, asked.stdout)
@@ -296,5 +296,5 @@ def test_an_interrupt_ends_a_command_in_a_sentence(where: str, music: Path) -> N
     assert "foldb: interrupted\n" == said
 
 
-def test_a_terminal_is_shown_no_more_than_a_pipe(music: Path) -> None:
+def test_a_terminal_shows_the_same_fields_as_a_pipe(music: Path) -> None:
     assert "Kyuss" in on_a_terminal("scan", "Music", "--db", music).stdout

@@ -77,7 +77,7 @@ def test_the_short_notation_says_keys_indexes_and_projections() -> None:
     ("keys", "gsis"),
     [(["a"], []), (["a:X"], []), (["a:S", "b:S", "c:S"], []), (["a:S"], ["x"]), (["a:S"], ["x=b:S some"])],
 )
-def test_what_is_not_in_the_notation_is_refused(keys: list[str], gsis: list[str]) -> None:
+def test_text_outside_the_notation_is_refused(keys: list[str], gsis: list[str]) -> None:
     with pytest.raises(CommandError):
         table_request("T", keys, gsis, [], None)
 
@@ -213,7 +213,7 @@ def test_a_table_with_a_delay_is_waited_for(folder: Path) -> None:
         assert "Slow: ACTIVE\n" == cli("table", "wait", "Slow").stderr
 
 
-def test_deleting_asks_and_where_nobody_can_answer_it_refuses(cli: Foldb) -> None:
+def test_a_delete_asks_and_without_an_answer_refuses(cli: Foldb) -> None:
     cli("table", "create", "Orders", "id:N")
 
     assert 2 == cli("table", "delete", "Orders", "--no-input").exit_code

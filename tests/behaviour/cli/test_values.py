@@ -70,7 +70,7 @@ def test_every_item_survives_the_way_through_plain_json(item: dict[str, Any]) ->
     "text",
     ['{"a": "b64:???"}', '{"a": {"$set": []}}', '{"a": {"$set": ["x", 1]}}', "[]", "{", "NaN", "[" * 99999],
 )
-def test_what_is_no_item_is_refused_in_one_sentence(text: str) -> None:
+def test_an_invalid_item_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(CommandError) as caught:
         read_item(text, "the item", is_typed=False)
 

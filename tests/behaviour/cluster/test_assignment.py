@@ -33,11 +33,11 @@ def later(members: list[Member], routes: list[Route]) -> list[Member]:
     return found
 
 
-def test_a_lone_node_owns_everything_and_nobody_stands_by() -> None:
+def test_a_lone_node_owns_everything_without_a_standby() -> None:
     assert [Route(("10.0.0.1", 7000))] * 9 == assign([node(1)], 9)
 
 
-def test_two_nodes_share_and_stand_by_for_each_other() -> None:
+def test_two_nodes_share_partitions_as_owner_and_standby() -> None:
     routes = assign([node(1), node(2)], 8)
 
     assert [4, 4] == loads(routes)
@@ -57,7 +57,7 @@ def test_a_node_that_joins_folds_before_it_owns() -> None:
     assert not any(route.moving for route in second)
 
 
-def test_what_a_lost_node_owned_goes_to_those_who_stood_by() -> None:
+def test_the_partitions_of_a_lost_node_go_to_their_standbys() -> None:
     three = [node(1), node(2), node(3)]
     routes = assign(three, 9)
     members = later(three, routes)
@@ -75,13 +75,13 @@ def test_the_order_of_members_says_nothing() -> None:
     assert assign(members, 17) == assign(members[::-1], 17)
 
 
-def test_two_who_own_the_same_are_told_apart() -> None:
+def test_two_owners_of_one_partition_are_distinguished() -> None:
     routes = assign([node(1, owned=range(4)), node(2, owned=range(4))], 4)
 
     assert [2, 2] == loads(routes)
 
 
-def test_one_address_does_not_stand_by_for_itself() -> None:
+def test_no_address_is_a_standby_for_itself() -> None:
     """A node that was killed and restarted is a member twice until the first session expires."""
     routes = assign([node(1, owned=range(4)), Member("member-99", node(1).address)], 4)
 
@@ -89,7 +89,7 @@ def test_one_address_does_not_stand_by_for_itself() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_comes_and_goes_it_ends_even_and_each_move_had_a_reason(seed: int) -> None:
+def test_any_membership_change_ends_balanced_with_few_moves(seed: int) -> None:
     dice = random.Random(seed)
     partitions = dice.choice([1, 2, 9, 17, 64])
     members: list[Member] = [node(0)]

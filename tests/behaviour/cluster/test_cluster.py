@@ -50,7 +50,7 @@ async def test_any_node_answers_for_any_partition() -> None:
             assert expected == [await node.ask(n) for n in range(PARTITIONS)]
 
 
-async def test_each_partition_is_led_once_and_folded_twice_and_all_fold_the_catalog() -> None:
+async def test_each_partition_has_an_owner_and_a_standby() -> None:
     async with cluster("one", "two", "three") as (_, nodes):
         led = [number for node in nodes for number in node.leading]
         folded = [number for node in nodes for number in node.folds.hosted]
@@ -59,7 +59,7 @@ async def test_each_partition_is_led_once_and_folded_twice_and_all_fold_the_cata
         assert {0: 3, **dict.fromkeys(range(1, PARTITIONS), 2)} == {n: folded.count(n) for n in set(folded)}
 
 
-async def test_reads_that_need_not_be_consistent_are_answered_at_home_by_a_standby() -> None:
+async def test_eventual_reads_are_answered_by_a_local_standby() -> None:
     async with cluster("one", "two") as (_, [one, two]):
         number = two.leading[-1]
         link = one.cluster._links.links[two.cluster.address]
@@ -99,7 +99,7 @@ async def test_a_third_node_finds_the_standby_of_one_that_died() -> None:
 
 
 @pytest.mark.guarantee("G34")
-async def test_a_node_that_leaves_is_missed_by_nobody() -> None:
+async def test_no_request_fails_when_a_node_leaves() -> None:
     """It answers and forwards until the other nodes have taken over its partitions."""
 
     async with cluster("one", "two") as (_, [one, two]):
@@ -125,7 +125,7 @@ async def test_a_node_that_leaves_is_missed_by_nobody() -> None:
         assert {b"one", b"two"} == {found[0] for found in answers}, "and no error among them"
 
 
-async def test_the_last_node_leaves_without_waiting_for_anybody() -> None:
+async def test_the_last_node_leaves_without_waiting() -> None:
     async with cluster("one") as (_, [one]), asyncio.timeout(0.5):
         await one.cluster.leave()
 
@@ -151,7 +151,7 @@ async def test_one_that_joins_is_asked_for_nothing_before_it_has_folded_it() -> 
         await two.cluster.stop()
 
 
-async def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None:
+async def test_a_fold_during_a_rebalance_is_announced_at_once() -> None:
     """The assignment still says that the partition moves, and no other event would follow."""
 
     async with cluster("one", "two") as (group, [one, two]):
@@ -166,7 +166,7 @@ async def test_what_was_folded_while_the_group_decided_is_told_at_once() -> None
         assert group.generation == before + 1
 
 
-async def test_a_node_that_the_group_forgot_serves_on_by_its_old_table_and_joins_again() -> None:
+async def test_a_node_expelled_from_the_group_serves_on_and_rejoins() -> None:
     """A paused node is in this situation: other nodes lead its partitions, and both answer correctly."""
 
     async with cluster("one", "two") as (group, [one, two]):
@@ -205,7 +205,7 @@ async def test_after_a_pause_nothing_is_served_that_is_not_caught_up() -> None:
         del one
 
 
-async def test_a_partition_that_comes_back_while_it_is_let_go_of_is_opened_again() -> None:
+async def test_a_partition_reassigned_while_it_closes_is_opened_again() -> None:
     async with cluster("one", "two", "three") as (_, [one, *_]):
         table = one.cluster.table
         assert table is not None

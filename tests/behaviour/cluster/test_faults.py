@@ -37,9 +37,7 @@ def test_a_cluster_loses_nothing_does_nothing_twice_and_is_back_soon(seed: int, 
 @pytest.mark.guarantee("G27")
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 103))
-def test_whatever_fails_before_the_cluster_is_whole_again_loses_nothing_either(
-    seed: int, tmp_path: Path
-) -> None:
+def test_a_failure_during_recovery_of_the_cluster_loses_nothing(seed: int, tmp_path: Path) -> None:
     """Service may return later then: the new owner has to fold the partition first."""
     suffer(seed, tmp_path, "cluster: the same before it is whole again", whole=False)
 

@@ -82,7 +82,7 @@ async def test_a_partition_that_is_not_here_is_said_to_be() -> None:
     ],
     ids=["secret", "log"],
 )
-def test_who_is_of_no_cluster_or_another_is_neither_answered_nor_asked(
+def test_a_peer_of_another_cluster_is_refused_both_ways(
     identity: Identity, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -101,7 +101,7 @@ def test_who_is_of_no_cluster_or_another_is_neither_answered_nor_asked(
 
 
 @pytest.mark.guarantee("SEC9")
-async def test_with_tls_only_who_has_a_certificate_of_the_same_authority_is_talked_to(tmp_path: Path) -> None:
+async def test_with_tls_only_peers_of_the_same_authority_connect(tmp_path: Path) -> None:
     ours, theirs = make_certificates(tmp_path, "ours"), make_certificates(tmp_path, "theirs")
 
     def contexts(shown: Files, believed: Files) -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -127,7 +127,7 @@ def test_tls_without_a_certificate_to_show_is_refused(tmp_path: Path) -> None:
         _tls(Settings(node_ca=tmp_path / "ca.pem"))
 
 
-async def test_what_the_listener_proves_does_not_prove_the_caller() -> None:
+async def test_the_proof_of_the_listener_does_not_prove_the_caller() -> None:
     """An attacker who sends the listener's proof back is not authenticated."""
 
     async with peers() as all_:
@@ -181,7 +181,7 @@ async def test_a_crowd_of_strangers_is_not_listened_to() -> None:
         await until(lambda: all_.listeners[0].unauthenticated == 0)
 
 
-async def test_calls_under_way_are_lost_with_their_connection_and_the_link_comes_back() -> None:
+async def test_calls_fail_with_their_connection_and_the_link_reconnects() -> None:
     async with peers() as all_:
         told = Told()
         told.holds = True
@@ -217,7 +217,7 @@ async def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
         await until(lambda: not link.is_up)
 
 
-async def test_a_call_that_nobody_answers_is_given_up() -> None:
+async def test_an_unanswered_call_times_out() -> None:
     async with peers() as all_:
         told = Told()
         told.holds = True
@@ -229,7 +229,7 @@ async def test_a_call_that_nobody_answers_is_given_up() -> None:
         assert link.is_up
 
 
-async def test_where_nobody_listens_the_link_is_down_until_somebody_does() -> None:
+async def test_a_link_is_down_until_its_peer_listens() -> None:
     async with peers() as all_:
         address = nobody()
         link = all_.link(address)

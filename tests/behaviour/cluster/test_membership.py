@@ -103,7 +103,7 @@ def test_nodes_come_and_go_and_everybody_has_the_same_table(kafka: str) -> None:
         assert {2: PARTITIONS} == shares(alone)
 
 
-def test_without_a_broker_a_node_goes_on_by_what_it_had(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_broker_a_node_serves_by_its_last_assignment(caplog: pytest.LogCaptureFixture) -> None:
     def none(**_: Any) -> Any:
         raise Clients(Address.of("kafka://127.0.0.1:1/x"), Security()).unreachable(OSError())
 

@@ -79,7 +79,7 @@ async def test_errors_cross_in_place_of_results() -> None:
         assert (ResourceNotFoundError, AT) == (type(error), place)
 
 
-async def test_a_request_waits_until_somebody_serves_the_partition() -> None:
+async def test_a_request_waits_until_its_partition_has_an_owner() -> None:
     async with peers() as all_:
         ways = Ways(None)
         remote = ways.remote()
@@ -94,7 +94,7 @@ async def test_a_request_waits_until_somebody_serves_the_partition() -> None:
         assert (APPLIED, AT) == await submitted
 
 
-async def test_when_nobody_ever_does_it_is_told_to_come_back() -> None:
+async def test_a_request_for_a_partition_without_owner_is_retryable() -> None:
     remote = Ways(None).remote()
     [outcome, _], [read, _], [reached] = await asyncio.gather(
         answered(lambda done: remote.submit(COMMAND, 1, done)),
@@ -128,7 +128,7 @@ async def test_a_write_whose_node_is_lost_is_not_made_twice_but_a_read_is() -> N
         assert [("get", 7, b"car", b"", True)] == standby.asked
 
 
-async def test_what_is_under_way_to_one_node_is_bounded(monkeypatch: Any) -> None:
+async def test_bytes_in_flight_to_one_node_are_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(links, "MAX_IN_FLIGHT_BYTES", 200)
 
     async with peers() as all_:
@@ -151,7 +151,7 @@ async def test_what_is_under_way_to_one_node_is_bounded(monkeypatch: Any) -> Non
         assert 3 == [(await one)[0] for one in taken].count(APPLIED)
 
 
-async def test_reads_that_need_not_be_consistent_say_what_was_seen() -> None:
+async def test_eventual_reads_carry_the_last_seen_position() -> None:
     """So the second read of a client at one node is never older than its first."""
 
     ways = Ways(Told())
@@ -162,7 +162,7 @@ async def test_reads_that_need_not_be_consistent_say_what_was_seen() -> None:
     assert [Position(3, -1), None, Position(3, 10)] == ways.asked
 
 
-async def test_a_link_that_cannot_connect_keeps_nobody_waiting_for_it() -> None:
+async def test_a_link_that_cannot_connect_delays_no_request() -> None:
     async with peers() as all_:
         link = all_.link(nobody())
         ways = Ways(link)

@@ -64,7 +64,7 @@ def test_either_node_answers_for_every_key(nodes: Nodes) -> None:
         assert {f"{n}" for n in range(KEYS)} <= {found["pk"]["S"] for found in scanned}
 
 
-def test_a_transaction_over_partitions_is_read_whole_at_the_other_node(nodes: Nodes) -> None:
+def test_a_transaction_over_partitions_reads_whole_at_another_node(nodes: Nodes) -> None:
     one, two = map(client, nodes.urls)
     keys = [f"transaction {n}" for n in range(10)]
     one.transact_write_items(
@@ -112,7 +112,7 @@ def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:
 
 @pytest.mark.guarantee("G32")
 @pytest.mark.spec("S23")
-def test_whoever_waits_for_its_write_finds_it_in_the_index_at_the_other_node(nodes: Nodes) -> None:
+def test_a_wait_for_a_write_finds_it_in_another_nodes_index(nodes: Nodes) -> None:
     one, two = nodes.urls
     written = ask(one, "PutItem", {"TableName": "Cars", "Item": item("blue one", "blue")})
     query = {
@@ -162,7 +162,7 @@ def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:
         assert item(f"once {n}") == refused.value.response["Item"]
 
 
-def test_each_node_says_who_serves_what(nodes: Nodes) -> None:
+def test_each_node_lists_the_owner_of_every_partition(nodes: Nodes) -> None:
     nodes.settle()
     for url in nodes.urls:
         status = foldb("--db", url, "cluster", "status")

@@ -131,7 +131,7 @@ changes = st.builds(
 
 
 @given(applied)
-def test_what_a_write_did_arrives_beside_what_was_asked(outcome: Applied) -> None:
+def test_the_effect_of_a_write_arrives_with_its_reply(outcome: Applied) -> None:
     command: Any = outcome.action
 
     assert outcome == messages.decode_outcome(travelled(messages.encode_outcome(outcome)), command)
@@ -174,7 +174,7 @@ def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:
 
 
 @given(request_errors, st.lists(ids), actions)
-def test_refusals_arrive_with_what_they_cost(error: RequestError, cost: list[int], asked: Any) -> None:
+def test_refusals_arrive_with_their_units(error: RequestError, cost: list[int], asked: Any) -> None:
     command = Transact(asked, CONTEXT)
     for outcome in (Refused(error, 3), Failed(error), TransactionRefused(error, cost)):
         arrived: Any = messages.decode_outcome(travelled(messages.encode_outcome(outcome)), command)
@@ -194,7 +194,7 @@ def test_a_table_definition_arrives_whole() -> None:
     )
 
 
-def test_what_a_page_shows_is_compiled_again_where_it_is_read() -> None:
+def test_the_projection_of_a_page_is_compiled_by_its_reader() -> None:
     body: dict[str, Any] = {
         "TableName": "Cars",
         "KeyConditionExpression": "pk = :k",
@@ -247,7 +247,7 @@ def test_items_read_in_isolation_arrive(found: list[Any]) -> None:
 
 
 @given(st.dictionaries(texts, ids | st.dictionaries(ids, texts, max_size=2), max_size=3))
-def test_figures_arrive_whatever_they_are_called(figures: dict[str, Any]) -> None:
+def test_metrics_arrive_under_any_label(figures: dict[str, Any]) -> None:
     result = wire.STATUS.result({"error": figures})
 
     assert {"error": figures} == wire.STATUS.read_result(travelled(result), ())
@@ -279,7 +279,7 @@ def test_results_that_are_none_are_refused_and_do_nothing_else(
 
 
 @given(st.binary(max_size=40))
-def test_bytes_that_nobody_packed_are_refused(data: bytes) -> None:
+def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
     try:
         wire.unpacked(data)
     except WireError:

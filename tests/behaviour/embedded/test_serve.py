@@ -29,7 +29,7 @@ def test_without_a_path_everything_is_in_memory() -> None:
         client.close()
 
 
-def test_with_a_path_what_was_written_is_there_again(tmp_path: Path) -> None:
+def test_a_folder_keeps_data_between_servers(tmp_path: Path) -> None:
     for n in range(3):
         with foldb.serve(tmp_path / "data") as server:
             client = _client(server)

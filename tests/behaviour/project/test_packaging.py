@@ -58,7 +58,7 @@ def test_every_folder_with_code_is_in_the_wheel() -> None:
     assert sorted(on_disk) == pyproject()["tool"]["setuptools"]["packages"]
 
 
-def test_every_folder_with_code_says_what_it_is() -> None:
+def test_every_package_has_a_docstring() -> None:
     inits = [folder / "__init__.py" for folder in folders()]
 
     assert [] == [init for init in inits if not init.exists() or not ast.get_docstring(tree(init))]

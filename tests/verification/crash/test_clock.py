@@ -187,7 +187,7 @@ class SystemTime:
 
 
 @pytest.mark.parametrize("step", ["0", "10s"])
-def test_a_process_lives_through_whatever_its_system_says_the_time_is(step: str, tmp_path: Path) -> None:
+def test_a_process_survives_any_time_of_the_system_clock(step: str, tmp_path: Path) -> None:
     """Every clock of the process is wrong, not only the one that foldb reads."""
     system, ledger, digests = SystemTime(tmp_path), Ledger(), Digests()
     with Process(tmp_path / "data", "--clock-step", step, program=system.program) as server:

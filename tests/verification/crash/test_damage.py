@@ -58,7 +58,7 @@ def test_a_log_of_many_segments_is_gone_on_with(written: tuple[Path, Ledger]) ->
 
 
 @pytest.mark.guarantee("G10")
-def test_a_flipped_byte_is_refused_with_its_place_and_nothing_is_changed(
+def test_a_flipped_byte_is_reported_and_changes_nothing(
     written: tuple[Path, Ledger],
 ) -> None:
     folder, _ = written

@@ -87,7 +87,7 @@ def test_a_full_disk_is_served_and_read_and_stopped(disk: Path) -> None:
         ledger.check(server.url)
 
 
-def test_a_disk_that_takes_no_more_files_refuses_writes_until_it_does(tmp_path: Path) -> None:
+def test_a_disk_without_inodes_refuses_writes_until_it_has_some(tmp_path: Path) -> None:
     """There are free bytes, but there is no inode for the log's next segment."""
     ledger, ballast = Ledger(), [tmp_path / f"ballast-{n}" for n in range(DISK_FILES // 2)]
     with mounted(tmp_path, f"nr_inodes={DISK_FILES}"):
@@ -108,7 +108,7 @@ def test_a_disk_that_takes_no_more_files_refuses_writes_until_it_does(tmp_path: 
             ledger.check(server.url)
 
 
-def test_a_process_whose_files_may_not_grow_refuses_writes_until_they_may(tmp_path: Path) -> None:
+def test_a_file_size_limit_refuses_writes_until_it_is_raised(tmp_path: Path) -> None:
     """With `ulimit -f`, writes beyond the limit are refused as a whole, and the server continues."""
     ledger = Ledger()
     with Process(tmp_path, program=with_limit(resource.RLIMIT_FSIZE, 500_000, 1 << 30)) as server:

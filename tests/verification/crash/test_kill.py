@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 @pytest.mark.guarantee("G1")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_acknowledged_survives_kill_9_under_load(seed: int, tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_kill_9_under_load(seed: int, tmp_path: Path) -> None:
     dice, ledger, digests = random.Random(seed), Ledger(), Digests()
     with recorded("kill -9", seed, ledger) as faults:
         for cycle in range(CYCLES):
@@ -72,7 +72,7 @@ def test_a_kill_takes_nothing_from_a_log_that_is_not_synced_either(mode: str, tm
 
 
 @pytest.mark.guarantee("G9")
-def test_a_stop_under_load_loses_nothing_and_takes_less_than_ten_seconds(tmp_path: Path) -> None:
+def test_a_stop_under_load_loses_nothing_within_ten_seconds(tmp_path: Path) -> None:
     """Its last served state is the refolded state."""
     ledger = Ledger()
     with Process(tmp_path) as server:

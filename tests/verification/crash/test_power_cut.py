@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 
 @pytest.mark.guarantee("G1")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_acknowledged_survives_a_power_cut_under_load(seed: int, tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_a_power_cut_under_load(seed: int, tmp_path: Path) -> None:
     dice, ledger, digests = random.Random(seed), Ledger(), Digests()
     with PowerDisk(tmp_path) as disk, recorded("power cuts", seed, ledger) as faults:
         for cycle in range(CYCLES):
@@ -47,9 +47,7 @@ def test_what_was_acknowledged_survives_a_power_cut_under_load(seed: int, tmp_pa
 
 @pytest.mark.guarantee("G1")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_second_cut_while_the_first_is_recovered_from_takes_nothing_either(
-    seed: int, tmp_path: Path
-) -> None:
+def test_a_second_power_cut_during_recovery_loses_nothing(seed: int, tmp_path: Path) -> None:
     """The cut comes at any call of the recovery, or soon after it during the first writes."""
     dice, ledger, digests = random.Random(seed), Ledger(), Digests()
     with PowerDisk(tmp_path) as disk, recorded("power cuts, two in a row", seed, ledger) as faults:
@@ -98,7 +96,7 @@ def test_a_log_that_was_not_synced_loses_an_end_and_nothing_else(mode: str, tmp_
 
 
 @pytest.mark.guarantee("G1")
-def test_a_server_that_does_not_sync_loses_acknowledged_writes_in_a_power_cut(tmp_path: Path) -> None:
+def test_a_server_without_syncs_loses_writes_in_a_power_cut(tmp_path: Path) -> None:
     """This proves that the tests above detect a missing sync."""
     ledger, digests = Ledger(), Digests()
     with PowerDisk(tmp_path) as disk:

@@ -93,7 +93,7 @@ def occurrences(
 @pytest.mark.parametrize("kind", ["new", "torn"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("call", CALLS)
-def test_any_call_may_be_the_last_or_fail_and_nothing_acknowledged_is_lost(
+def test_any_system_call_may_fail_or_be_the_last(
     call: str,
     fault: str,
     kind: str,

@@ -16,9 +16,7 @@ def ledger() -> Ledger:
 
 
 @pytest.mark.guarantee("G17")
-def test_a_server_that_stood_still_goes_on_and_no_other_took_its_folder(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_a_paused_server_resumes_as_the_only_owner_of_its_folder(ledger: Ledger, tmp_path: Path) -> None:
     with Process(tmp_path) as server:
         create(server.url)
         with Writers(ledger, server.url, writers=16) as writers:
@@ -34,9 +32,7 @@ def test_a_server_that_stood_still_goes_on_and_no_other_took_its_folder(
     assert "in doubt" not in ledger.answers
 
 
-def test_a_server_that_is_killed_while_it_stands_still_leaves_its_folder_to_the_next(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_a_server_killed_while_paused_frees_its_folder(ledger: Ledger, tmp_path: Path) -> None:
     with Process(tmp_path) as server:
         create(server.url)
         with Writers(ledger, server.url, writers=16) as writers:

@@ -410,7 +410,7 @@ BUGS = [
 +    if False:
 """,
         RECOVERED,
-        "tests/behaviour/cli/test_refusals.py::test_a_log_without_its_segments_is_not_begun_anew",
+        "tests/behaviour/cli/test_refusals.py::test_a_log_without_its_segments_is_refused",
     ),
     # The chain
     bug(

@@ -38,7 +38,7 @@ def test_the_sort_key_makes_no_difference(several: Foldb) -> None:
     )
 
 
-def test_who_is_alone_acts_for_all(cli: Foldb, url: str) -> None:
+def test_a_lone_node_owns_every_partition(cli: Foldb, url: str) -> None:
     cli("table", "create", "Music", "Artist:S")
 
     [said] = lines(cli("partition", "of", "Music", "Kyuss"))
@@ -54,7 +54,7 @@ def test_who_is_alone_acts_for_all(cli: Foldb, url: str) -> None:
         (("Music", "a", "b", "c"), 2, "the key of Music is Artist and Song"),
     ],
 )
-def test_what_is_no_key_is_refused(several: Foldb, words: tuple[str, ...], code: int, says: str) -> None:
+def test_an_invalid_key_is_refused(several: Foldb, words: tuple[str, ...], code: int, says: str) -> None:
     result = several("partition", "of", *words)
 
     assert code == result.exit_code

@@ -57,7 +57,7 @@ def keys(cli: Foldb) -> list[str]:
     return sorted(item["pk"] for item in lines(cli("scan", "Cars")))
 
 
-def test_a_log_at_which_the_fold_stops_is_served_without_what_is_void(folder: Path, broken: str) -> None:
+def test_a_log_with_an_unfoldable_command_is_served_once_it_is_void(folder: Path, broken: str) -> None:
     with pytest.raises(FoldError):
         foldb.serve(folder)
 
@@ -77,7 +77,7 @@ def test_a_release_without_the_bug_passes_over_it_too(folder: Path) -> None:
     assert 0 == at(folder)("verify").exit_code  # although the log records a digest from before
 
 
-def test_what_the_fold_passes_is_not_declared_void_by_mistake(folder: Path) -> None:
+def test_a_command_that_folds_cannot_be_declared_void(folder: Path) -> None:
     refused = at(folder)("log", "skip", str(where_is(folder, b"second")), "--yes")
 
     assert 2 == refused.exit_code
@@ -111,7 +111,7 @@ def test_it_is_asked_before_and_nothing_is_done_without_a_yes(folder: Path) -> N
         ("soon", 2, "`soon` is not a position"),
     ],
 )
-def test_what_is_not_there_cannot_be_void(folder: Path, position: str, code: int, says: str) -> None:
+def test_a_missing_command_cannot_be_declared_void(folder: Path, position: str, code: int, says: str) -> None:
     result = at(folder)("log", "skip", position, "--yes")
 
     assert code == result.exit_code

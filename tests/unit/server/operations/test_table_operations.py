@@ -391,7 +391,7 @@ def test_tagging_is_answered_with_an_empty_body(
 
 @pytest.mark.spec("X2")
 @pytest.mark.parametrize("text", ["a#b", "100%", "a,b", "it's", "~a", "\U0001f511", "a\tb"])
-def test_a_tag_is_of_letters_digits_spaces_and_a_few_signs(
+def test_a_tag_has_letters_digits_spaces_and_a_few_signs(
     client: Any, make_table: MakeTable, text: str
 ) -> None:
     table = make_table("pk:S")

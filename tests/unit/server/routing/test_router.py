@@ -96,7 +96,7 @@ def test_a_write_goes_to_the_partition_of_its_key(database: Database) -> None:
     assert [command] == database.home("item 3").submitted
 
 
-def test_a_partition_that_is_replaced_is_asked_no_more(database: Database) -> None:
+def test_a_replaced_partition_gets_no_more_requests(database: Database) -> None:
     old = database.home("item 3")
     new = FakePartition(old.number, old.tables)
     database.reached[old.number] = new
@@ -105,7 +105,7 @@ def test_a_partition_that_is_replaced_is_asked_no_more(database: Database) -> No
     assert ([], ["get"]) == (old.asked, new.asked)
 
 
-def test_items_of_many_partitions_come_in_the_order_that_was_asked_for(database: Database) -> None:
+def test_items_of_many_partitions_come_in_request_order(database: Database) -> None:
     answer = Answer()
     names = [*reversed(NAMES), "nobody"]
     database.router.get_all([database.key(name) for name in names], True, answer)
@@ -130,7 +130,7 @@ def test_one_partition_that_cannot_answer_is_the_answer_of_all(database: Databas
     assert isinstance(answer.value, InternalServerError)
 
 
-def test_what_one_partition_has_is_read_in_isolation_at_once(database: Database) -> None:
+def test_items_of_one_partition_are_read_in_one_pass(database: Database) -> None:
     answer = Answer()
     name = NAMES[0]
     database.router.get_isolated([database.key(name)], None, answer)
@@ -139,7 +139,7 @@ def test_what_one_partition_has_is_read_in_isolation_at_once(database: Database)
     assert [database.table.items.get(name.encode(), b"")] == answer.value
 
 
-def test_what_several_have_is_read_twice_the_second_time_since_the_first(database: Database) -> None:
+def test_items_of_several_partitions_are_read_in_two_passes(database: Database) -> None:
     answer = Answer()
     names = database.names_of(2, 5)
     first = [database.fakes[2].position, database.fakes[5].position]
@@ -150,7 +150,7 @@ def test_what_several_have_is_read_twice_the_second_time_since_the_first(databas
 
 
 @pytest.mark.parametrize("time", [0, 1], ids=["held at first", "changed between the two"])
-def test_a_conflict_in_either_pass_is_told_at_its_place(database: Database, time: int) -> None:
+def test_a_conflict_in_either_pass_is_reported_at_its_index(database: Database, time: int) -> None:
     answer = Answer()
     keys = [database.key(name) for name in database.names_of(2, 5)]
     database.fakes[5].conflicts = {time: {keys[1]}}
@@ -169,7 +169,7 @@ def test_a_transaction_goes_to_the_partition_of_its_first_key(database: Database
     assert [command] == database.fakes[6].submitted
 
 
-def test_transactions_with_one_token_meet_in_one_partition_whatever_their_keys(database: Database) -> None:
+def test_transactions_with_one_token_have_one_coordinator(database: Database) -> None:
     for name in NAMES:
         actions = [put(database.table, {"pk": {"S": name}})]
         database.router.submit(Transact(actions, CONTEXT, token="the same"), 100, Answer())
@@ -177,7 +177,7 @@ def test_transactions_with_one_token_meet_in_one_partition_whatever_their_keys(d
     assert [len(NAMES)] == [len(fake.submitted) for fake in database.fakes if fake.submitted]
 
 
-def test_a_query_of_a_global_index_goes_to_the_partition_of_its_own_key(database: Database) -> None:
+def test_a_query_of_a_global_index_goes_to_the_owner_of_its_key(database: Database) -> None:
     for n in range(7):
         answer = Answer()
         request = QueryRequest(database.id, "by-kind", f"kind {n}".encode(), b"", None)
@@ -195,7 +195,7 @@ def test_a_table_command_goes_to_the_catalog(database: Database) -> None:
     assert [command] == database.fakes[0].submitted
 
 
-def test_a_table_command_without_delay_is_answered_when_the_catalog_has_it_settled(
+def test_a_table_command_without_delay_waits_for_the_catalog(
     database: Database,
 ) -> None:
     answer = Answer()
@@ -212,7 +212,7 @@ def test_a_table_command_without_delay_is_answered_when_the_catalog_has_it_settl
     assert "CREATING" == answer.value.definition.status
 
 
-def test_a_table_command_is_answered_at_last_though_a_partition_is_out_of_reach(database: Database) -> None:
+def test_a_table_command_is_answered_with_a_partition_unreachable(database: Database) -> None:
     answer = Answer()
     database.table.definition = dataclasses.replace(database.table.definition, status="CREATING")
     database.fakes[0].outcomes = [TableDefined(database.table.definition)]
@@ -233,7 +233,7 @@ def subscribed(database: Database, answer: Answer) -> dict[int, int]:
     return state.rollout.applied
 
 
-def test_a_subscription_is_answered_when_every_partition_captures_for_it(database: Database) -> None:
+def test_a_subscription_is_answered_when_all_partitions_capture(database: Database) -> None:
     answer = Answer()
     applied = subscribed(database, answer)
     for partition in applied:
@@ -245,7 +245,7 @@ def test_a_subscription_is_answered_when_every_partition_captures_for_it(databas
     assert isinstance(answer.value, Subscribed)
 
 
-def test_that_a_partition_may_not_have_heard_of_a_subscription_is_said(database: Database) -> None:
+def test_a_partition_that_may_lack_a_subscription_is_reported(database: Database) -> None:
     """The subscription exists, but present writes may not be delivered to it, so the answer is an error."""
     answer = Answer()
     subscribed(database, answer)
@@ -277,7 +277,7 @@ def test_so_is_a_transaction(database: Database) -> None:
     assert [command] * 2 == database.fakes[3].submitted
 
 
-def test_a_write_to_a_table_that_the_catalog_does_not_have_is_not_sent_again(database: Database) -> None:
+def test_a_write_to_an_unknown_table_is_not_retried(database: Database) -> None:
     answer = Answer()
     command = put(database.table, {"pk": {"S": "item 3"}})
     database.home("item 3").outcomes = [Skipped("no such table")] * 3
@@ -288,7 +288,7 @@ def test_a_write_to_a_table_that_the_catalog_does_not_have_is_not_sent_again(dat
     assert isinstance(answer.value, Skipped)
 
 
-def test_the_catalog_is_brought_up_to_its_log_before_it_says_that_a_table_is_gone(database: Database) -> None:
+def test_the_catalog_catches_up_before_it_reports_a_missing_table(database: Database) -> None:
     state, tables = database.ledger.state, dict(database.ledger.state.tables)
     state.tables.clear()
     answer: list[Outcome] = []
@@ -310,7 +310,7 @@ def test_the_catalog_is_brought_up_to_its_log_before_it_says_that_a_table_is_gon
 # Positions
 
 
-def test_an_index_that_this_node_has_not_heard_of_is_not_looked_for_in_the_wrong_place(
+def test_an_index_unknown_to_this_node_is_read_at_the_right_owner(
     database: Database,
 ) -> None:
     state, tables = database.ledger.state, dict(database.ledger.state.tables)

@@ -122,9 +122,7 @@ def test_each_segment_is_that_of_one_partition(segments: int, index: str | None)
 
 @pytest.mark.parametrize("segments", [1, 3])
 @pytest.mark.parametrize("all_attributes", [False, True])
-def test_a_local_index_is_read_whole_though_its_hashes_are_not_those_of_partitions(
-    segments: int, all_attributes: bool
-) -> None:
+def test_a_local_index_is_scanned_on_every_partition(segments: int, all_attributes: bool) -> None:
     ledger, table = filled(SIZES["mixed"], seed=13)
     router, loop, _ = over(ledger, 8)
     choices = {"index": "local", "limit": 4, "segments": segments, "all_attributes": all_attributes}

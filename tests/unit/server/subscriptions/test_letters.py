@@ -15,7 +15,7 @@ def dead(shop: Shop, *names: str, **settings: object) -> None:
     shop.settle()
 
 
-def test_subscriptions_that_share_a_table_keep_their_letters_apart(shop: Shop) -> None:
+def test_subscriptions_of_one_table_keep_their_dead_letters_apart(shop: Shop) -> None:
     dead(shop, "one", "two")
     [mine], [theirs] = shop.letters("one"), shop.letters("two")
 
@@ -31,7 +31,7 @@ def test_subscriptions_that_share_a_table_keep_their_letters_apart(shop: Shop) -
 
 
 @pytest.mark.parametrize("update", ["SET payload.#keys = :x", "REMOVE payload"])
-def test_a_letter_that_was_edited_badly_keeps_nobody_from_starting(shop: Shop, update: str) -> None:
+def test_an_ill_edited_dead_letter_does_not_prevent_a_start(shop: Shop, update: str) -> None:
     """Later changes of its key still follow it: its key is the item's, and cannot be edited."""
     dead(shop, "one")
     [letter] = shop.letters("one")
@@ -69,7 +69,7 @@ def test_a_table_of_something_else_is_not_read(shop: Shop) -> None:
     assert [] == shop.letters("one")
 
 
-def test_a_table_of_something_else_cannot_be_made_that_of_letters(shop: Shop) -> None:
+def test_a_table_of_another_use_cannot_hold_dead_letters(shop: Shop) -> None:
     shop.table("Orders")
     shop.table("failed")
     shop.subscribe("one", "Orders", "fails")
@@ -79,7 +79,7 @@ def test_a_table_of_something_else_cannot_be_made_that_of_letters(shop: Shop) ->
     assert "one.dlq" == shop.described("one")["Settings"]["DeadLetterTable"]
 
 
-def test_letters_of_a_key_are_delivered_and_dropped_whatever_their_size(shop: Shop) -> None:
+def test_dead_letters_of_any_size_are_delivered_and_dropped(shop: Shop) -> None:
     """They are larger than one page of a read."""
     table = shop.table("Orders")
     shop.be("broken", there=True)
@@ -111,7 +111,7 @@ IMAGES = {"old": None, "new": {"pk": {"S": "a"}, "n": {"N": "1"}}}
         ("Number", "1", "The conditional request failed"),
     ],
 )
-def test_an_edit_of_what_is_no_letter_or_no_image_is_refused(
+def test_an_edit_of_no_dead_letter_or_image_is_refused(
     shop: Shop, member: str, value: object, says: str
 ) -> None:
     """An edit of a dead letter that another client has edited is refused, too."""

@@ -32,7 +32,7 @@ def change(shop: Shop, letter: dict[str, Any], path: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_is_edited_while_it_is_delivered_is_delivered_as_it_is_then(shop: Shop, fails: bool) -> None:
+def test_an_edit_during_a_delivery_applies_to_the_delivery(shop: Shop, fails: bool) -> None:
     letter = dead(shop, "fails_slowly")
     shop.be("gate", there=True)
     with ThreadPoolExecutor(1) as pool:
@@ -50,7 +50,7 @@ def test_what_is_edited_while_it_is_delivered_is_delivered_as_it_is_then(shop: S
     assert "called with 2" in shop.notes()
 
 
-def test_what_is_dropped_while_it_is_delivered_stays_dropped(shop: Shop) -> None:
+def test_a_drop_during_a_delivery_stays(shop: Shop) -> None:
     dead(shop, "fails_slowly")
     shop.be("gate", there=True)
     with ThreadPoolExecutor(1) as pool:
@@ -78,7 +78,7 @@ def retried_while_comes(shop: Shop, n: int) -> dict[str, Any]:
     return told
 
 
-def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop) -> None:
+def test_changes_that_follow_during_a_retry_are_delivered_too(shop: Shop) -> None:
     """Later changes of a key become dead letters while it has one. Without this a busy key would always have some."""
     dead(shop, "fails_slowly")
     shop.be("broken", there=False)
@@ -89,7 +89,7 @@ def test_what_follows_a_letter_while_it_is_delivered_is_delivered_too(shop: Shop
     assert ["a 1", "called with 2", "a 2"] == shop.notes()[2:]
 
 
-def test_what_is_left_is_told_as_it_is_at_the_end(shop: Shop) -> None:
+def test_the_answer_counts_dead_letters_left_at_the_end(shop: Shop) -> None:
     """A limit holds, and the dead letters behind one that fails again are not delivered."""
     dead(shop, "fails_slowly")
     for n in (2, 3):
@@ -102,7 +102,7 @@ def test_what_is_left_is_told_as_it_is_at_the_end(shop: Shop) -> None:
     assert {"Delivered": 3, "Failed": 0, "Left": 1} == shop.do("RetryDeadLetters", "one", Limit=3)
 
 
-def test_letters_are_delivered_by_one_at_a_time(shop: Shop) -> None:
+def test_dead_letters_have_one_delivery_at_a_time(shop: Shop) -> None:
     dead(shop, "fails_slowly")
     shop.be("broken", there=False)
     shop.be("gate", there=True)
@@ -119,7 +119,7 @@ def test_letters_are_delivered_by_one_at_a_time(shop: Shop) -> None:
     assert 0 == shop.do("RetryDeadLetters", "one")["Left"], "and then again"
 
 
-def test_a_letter_still_tells_the_transaction_that_its_change_was_part_of(shop: Shop) -> None:
+def test_a_dead_letter_names_the_transaction_of_its_change(shop: Shop) -> None:
     orders = shop.table("Orders")
     shop.be("broken", there=True)
     shop.subscribe("one", "Orders", "tells_transaction")
@@ -136,7 +136,7 @@ def test_a_letter_still_tells_the_transaction_that_its_change_was_part_of(shop: 
 
 
 @pytest.mark.parametrize(("depth", "follows", "is_paused"), [(7, 8, False), (40, 16, True)])
-def test_what_a_letter_leads_to_counts_from_the_letters_own_depth(
+def test_writes_of_a_retry_count_depth_from_the_dead_letter(
     shop: Shop, depth: int, follows: int, is_paused: bool
 ) -> None:
     """The changes that the subscription handles at the same time have no effect. The sixteenth in a row is a loop."""
@@ -158,7 +158,7 @@ def test_what_a_letter_leads_to_counts_from_the_letters_own_depth(
     assert [16] * (not told) == [each["Change"]["depth"] for each in shop.letters("tells")]
 
 
-def test_letters_of_a_window_whose_state_is_over_are_not_delivered(shop: Shop) -> None:
+def test_dead_letters_of_a_closed_window_are_not_delivered(shop: Shop) -> None:
     shop.table("Orders")
     shop.be("broken", there=True)
     shop.subscribe("one", "Orders", "fails", TumblingWindowInSeconds=1)
@@ -173,7 +173,7 @@ def test_letters_of_a_window_whose_state_is_over_are_not_delivered(shop: Shop) -
     assert [] == shop.notes()
 
 
-def test_code_that_cannot_be_loaded_is_told_to_whoever_wants_it_called(shop: Shop) -> None:
+def test_a_call_of_unloadable_code_reports_the_error(shop: Shop) -> None:
     dead(shop, "fails")
     (shop.folder / "functions.py").write_text("def fails(:\n")
 

@@ -41,7 +41,7 @@ def test_one_that_cannot_be_stopped_keeps_no_other_from_running(
     until(lambda: [*running] == ["two"])
 
 
-def test_what_is_written_while_a_subscription_stops_is_its_still(shop: Shop) -> None:
+def test_changes_before_the_end_of_a_stop_are_still_delivered(shop: Shop) -> None:
     """The call in progress may finish. Its writes carry the depth of triggers."""
     for name in ("Orders", "Written"):
         shop.table(name)
@@ -99,7 +99,7 @@ def test_one_that_comes_to_its_end_while_the_node_stops_ends_as_ever(tmp_path: P
     assert ("STOPPED", 1) == (told["Status"], told["Handled"])
 
 
-def test_a_start_without_what_a_subscription_needs_stops_it_for_no_longer(tmp_path: Path) -> None:
+def test_a_subscription_resumes_once_its_missing_part_is_back(tmp_path: Path) -> None:
     """LastError names the missing option. A start with the option continues from the checkpoint."""
     folder = tmp_path / "triggers"
     folder.mkdir()
@@ -123,14 +123,14 @@ def test_a_start_without_what_a_subscription_needs_stops_it_for_no_longer(tmp_pa
     assert '"meanwhile"' in (tmp_path / "notes").read_text()
 
 
-def test_who_calls_itself_like_a_trigger_of_ours_and_is_none_is_answered(shop: Shop) -> None:
+def test_a_client_named_like_a_trigger_is_answered(shop: Shop) -> None:
     shop.table("Orders")
     shop.subscribe("one", "Orders", "fails")
     for lane in ("\xb2", "9" * 5000, "x", "", "0.0"):
         assert 200 == ask(shop.url, "ListTables", {}, User_Agent=f"app/foldb.one.{lane}").status
 
 
-def test_a_drain_is_given_up_when_the_subscription_does_not_run_any_more(shop: Shop) -> None:
+def test_a_drain_is_cancelled_when_the_subscription_stops(shop: Shop) -> None:
     shop.table("Orders")
     shop.be("broken", there=True)
     shop.subscribe("one", "Orders", "fails", MaximumRetryAttempts=-1)
@@ -159,7 +159,7 @@ def test_a_drain_ends_at_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     assert "ACTIVE" == shop.described("one")["Status"]
 
 
-def test_a_dry_run_counts_what_there_is_however_far_it_would_go(shop: Shop) -> None:
+def test_a_dry_run_counts_up_to_any_end(shop: Shop) -> None:
     shop.table("Orders")
     shop.subscribe("one", "Orders", "fails")
     shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 1})
@@ -170,7 +170,7 @@ def test_a_dry_run_counts_what_there_is_however_far_it_would_go(shop: Shop) -> N
     assert {"Calls": 1, "Changes": 1, "Keys": 1} == told
 
 
-def test_a_replay_that_is_done_falls_behind_no_more(shop: Shop) -> None:
+def test_a_finished_replay_has_no_lag(shop: Shop) -> None:
     """Its lag would raise an alarm that no operator can clear."""
     orders = shop.table("Orders")
     shop.subscribe("one", "Orders", "fails")
@@ -187,7 +187,7 @@ def test_a_replay_that_is_done_falls_behind_no_more(shop: Shop) -> None:
         assert f'foldb_subscription_lag_{figure}{{partition="0",subscription="{replay}"}} 0.0' in figures
 
 
-def test_one_that_is_blocked_is_named_with_the_reason_also_where_its_table_is_gone(shop: Shop) -> None:
+def test_a_blocked_subscription_is_named_after_its_table_is_gone(shop: Shop) -> None:
     """The blocking change was written before the subscription watched the table, so no feed counts it."""
     orders = shop.table("Orders")
     orders.put_item(Item={"pk": "a"})

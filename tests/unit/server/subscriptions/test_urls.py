@@ -21,7 +21,7 @@ def shown(url: str, key: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.guarantee("SEC29")
-def test_only_who_administers_sees_the_url_of_a_webhook(
+def test_only_an_administrator_sees_the_url_of_a_webhook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = tmp_path / "keys.toml"

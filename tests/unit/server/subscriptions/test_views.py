@@ -66,7 +66,7 @@ def put(client: Any, *keys: str) -> None:
     settle(client.meta.endpoint_url)
 
 
-def test_a_trigger_that_is_made_again_from_a_snapshot_shows_nothing_that_was_removed_meanwhile(
+def test_a_trigger_restored_from_a_snapshot_shows_no_removed_setting(
     client: Any, url: str, tmp_path: Path
 ) -> None:
     subscribe(url, "one", "Orders", SHOP, Start=FROM_SNAPSHOT)
