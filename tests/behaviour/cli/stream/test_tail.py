@@ -328,7 +328,7 @@ def test_a_terminal_gets_coloured_lines_without_control_codes(
         ("--from yesterday", 2, "--from yesterday: write start, horizon, end, snapshot, -1h, a time such as"),
         ("--from -5", 2, "--from -5: write start, horizon, end"),
         ("--from @x", 2, "--from @x: write start"),
-        ("--from @7:3", 7, "`7:3` is no position of this log"),
+        ("--from @7:3", 7, "`7:3` is not a position of this log"),
         ("-c 0", 2, "-c"),
         ("-c many", 2, "-c"),
         ("-f -e", 2, "-e stops at the end and -f continues: give one of them"),
@@ -363,7 +363,7 @@ def test_an_invalid_command_fails_with_one_sentence(
     [
         ("--when (", "Syntax error"),
         ('--pattern {"a":1}', "attern"),
-        ("--from @7:3", "`7:3` is no position of this log, which has 1 partition: write"),
+        ("--from @7:3", "`7:3` is not a position of this log, which has 1 partition: write"),
     ],
 )
 def test_an_invalid_command_on_a_folder_fails(folder: Path, arguments: str, says: str) -> None:
