@@ -210,7 +210,7 @@ def test_following_an_empty_feed_prints_a_notice(url: str) -> None:
     tail = heeding_interrupts(str(FOLDB), "stream", "tail", "-f", "--db", url)
     with subprocess.Popen(tail, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("no table has a stream or a trigger: name one")
+        assert process.stderr.readline().startswith("no table has a stream or a trigger: give a table")
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert (130, "foldb: interrupted\n") == (process.returncode, said)
@@ -333,12 +333,12 @@ def test_a_terminal_gets_coloured_lines_without_control_codes(
         ("-c many", 2, "-c"),
         ("-f -e", 2, "-e stops at the end and -f continues: give one of them"),
         ("-f -o json", 2, "-f needs -o jsonl or raw: json is one document, which -f never completes"),
-        ("-f -o csv", 2, "-f needs -o jsonl or raw: csv is written"),
-        ("-f -o table", 2, "-f needs -o jsonl or raw: table is written"),
+        ("-f -o csv", 2, "-f needs -o jsonl or raw: csv is one document"),
+        ("-f -o table", 2, "-f needs -o jsonl or raw: table is one document"),
         ("--format %total", 2, "--format: `%total` is not a field; the fields are"),
         ("--format %name", 2, "--format: `%name` is not a field; the fields are"),
         ("--format %z", 2, "--format: `%z` is not a field; the fields are"),
-        ("--on CREATE", 2, "--on CREATE: an event is one of INSERT, MODIFY, REMOVE, READ"),
+        ("--on CREATE", 2, "--on CREATE: write one of INSERT, MODIFY, REMOVE, READ"),
         ("--when (", 2, '--when (: Syntax error; token: "<EOF>"'),
         ("--when PRICE>1", 2, "--when PRICE>1: write NEW.PRICE or OLD.PRICE, and strings in quotes"),
         ("--when NEW.state=PAID", 2, "write NEW.PAID or OLD.PAID, and strings in quotes"),
@@ -346,7 +346,7 @@ def test_a_terminal_gets_coloured_lines_without_control_codes(
         ("--pattern {", 2, "--pattern is not JSON"),
         ("--pattern []", 2, "--pattern []: a pattern is a JSON object"),
         ('--pattern {"a":1}', 7, "attern"),
-        ("--name #n=a", 2, "--name and --value are for --when, which is not there"),
+        ("--name #n=a", 2, "--name and --value need --when"),
         ("--table Nope", 3, "this log has never had a table Nope"),
         ("--db http://127.0.0.1:1", 8, "cannot reach http://127.0.0.1:1. Start a server with `foldb serve`"),
         ("--db /nowhere/data", 8, "there is no database in /nowhere/data."),
