@@ -301,7 +301,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory, triggers: Path) -> Any:
             2,
             "--from whenever: write start, horizon, end, snap",
         ),
-        ("add Orders --run ./notify.sh --on CREATE", 2, "an event is one of INSERT, MODIFY, REMOVE, READ"),
+        ("add Orders --run ./notify.sh --on CREATE", 2, "write one of INSERT, MODIFY, REMOVE, READ"),
         ("add Orders --run ./notify.sh --when (", 2, "--when (: Syntax error"),
         ("add Orders --run ./notify.sh --when Total>100", 2, "write NEW.Total or OLD.Total"),
         ("add Orders --run ./notify.sh --pattern {", 2, "--pattern is not JSON"),
