@@ -24,7 +24,15 @@ from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
 from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
-from .lib.settings import DEFAULT_URL, Color, Format, Settings, credentials, default_ca, default_database
+from .lib.settings import (
+    DEFAULT_URL,
+    Color,
+    Format,
+    SessionSettings,
+    credentials,
+    default_ca,
+    default_database,
+)
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
 _VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
@@ -237,7 +245,7 @@ def main(
         raise CommandError("--db is empty: give a folder or a server, or remove the flag", ExitCode.USAGE)
     given = default_database() if db is None else db
     session = Session(
-        Settings(
+        SessionSettings(
             db=given or DEFAULT_URL,
             is_db_given=given is not None,
             is_db_flag=db is not None,

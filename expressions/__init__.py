@@ -23,18 +23,18 @@ from .legacy import LegacyPlan, compile_legacy
 from .parameters import check_mixing, check_substitution_size, check_substitutions
 from .parser import Names, Values
 from .plans import Plan, compile  # noqa: A004  # the agreed name
-from .projections import Projection
-from .updates import Update, Updated
+from .projections import CompiledProjection
+from .updates import CompiledUpdate, Updated
 
 __all__ = [
+    "CompiledProjection",
+    "CompiledUpdate",
     "Condition",
     "KeyCondition",
     "KeyRange",
     "LegacyPlan",
     "Names",
     "Plan",
-    "Projection",
-    "Update",
     "Updated",
     "Values",
     "check_mixing",

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..model.errors import ValidationError
 from ..model.values import Item, Value, contains
 from .comparison_cache import ComparisonCache
-from .operands import Bound, Reader, begins_with, ordered, reader
+from .operands import Bound, OperandReader, begins_with, ordered, reader
 from .parse_condition import NO_CHECKS, ValueChecks, bounds_problem, type_name_problem
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
 
@@ -137,7 +137,7 @@ _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
 }
 
 
-def _related(left: Reader, right: Reader, relation: Relation) -> Test:
+def _related(left: OperandReader, right: OperandReader, relation: Relation) -> Test:
     """Return the test that both values are present and related."""
 
     def test(item: Item, values: Bound) -> bool:

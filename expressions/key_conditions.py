@@ -19,9 +19,9 @@ from ..model.key_schema import KeyAttribute, KeySchema
 from ..model.values import Value
 from .conditions import Condition
 from .parse_condition import NO_CHECKS, ValueChecks
-from .projections import Projection
+from .projections import CompiledProjection
 from .tree import Among, And, Between, Call, Comparison, ConditionNode, Not, Operand, Or, Path, Reference
-from .updates import Update
+from .updates import CompiledUpdate
 
 _MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NOT_INDEXABLE: Final = frozenset({"NE", "NULL", "NOT_NULL", "CONTAINS", "NOT_CONTAINS", "IN"})
@@ -278,7 +278,7 @@ def refuse_key_filter(condition: Condition, key_names: Iterable[str]) -> None:
             )
 
 
-def refuse_key_update(update: Update, key_names: Iterable[str]) -> None:
+def refuse_key_update(update: CompiledUpdate, key_names: Iterable[str]) -> None:
     """Refuse an update that writes to the table's key."""
     for name in key_names:
         if name in update.targets.attributes:
@@ -289,7 +289,7 @@ def refuse_key_update(update: Update, key_names: Iterable[str]) -> None:
 
 
 def refuse_key_paths(
-    part: Condition | Projection | Update, key_names: Iterable[str], role: str = "Key"
+    part: Condition | CompiledProjection | CompiledUpdate, key_names: Iterable[str], role: str = "Key"
 ) -> None:
     """Refuse nested paths of a key attribute, which is always a scalar. `role` is "IndexKey" for an index."""
     for name in key_names:

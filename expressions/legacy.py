@@ -15,9 +15,8 @@ from .conditions import Condition
 from .key_conditions import KeyCondition, KeyTerm
 from .operands import ordered
 from .plans import Plan
-from .projections import Projection
+from .projections import CompiledProjection
 from .tree import (
-    Action,
     AddAction,
     Among,
     And,
@@ -32,8 +31,9 @@ from .tree import (
     Reference,
     RemoveAction,
     SetAction,
+    UpdateAction,
 )
-from .updates import Update
+from .updates import CompiledUpdate
 
 _INVALID: Final = "One or more parameter values were invalid: "
 _SCALARS: Final = frozenset({"S", "N", "B"})
@@ -240,13 +240,13 @@ def _key_condition(clauses: Mapping[str, Any], values: _Values) -> KeyCondition:
     return KeyCondition(tuple(terms))
 
 
-def _update(updates: Mapping[str, Any], values: _Values) -> Update:
+def _update(updates: Mapping[str, Any], values: _Values) -> CompiledUpdate:
     actions = tuple(_action(name, clause, values) for name, clause in updates.items())
-    targets = Projection({name: index for index, name in enumerate(updates)})
-    return Update(actions, targets, targets.attributes, legacy=True)
+    targets = CompiledProjection({name: index for index, name in enumerate(updates)})
+    return CompiledUpdate(actions, targets, targets.attributes, legacy=True)
 
 
-def _action(name: str, clause: Mapping[str, Any], values: _Values) -> Action:
+def _action(name: str, clause: Mapping[str, Any], values: _Values) -> UpdateAction:
     path, action, value = Path((name,)), clause.get("Action") or "PUT", clause.get("Value")
     if value is None:
         if action != "DELETE":
@@ -268,10 +268,10 @@ def _action(name: str, clause: Mapping[str, Any], values: _Values) -> Action:
     return AddAction(path, values.add(value))
 
 
-def _projection(names: Sequence[str]) -> Projection:
+def _projection(names: Sequence[str]) -> CompiledProjection:
     steps: dict[str | int, Any] = {}
     for index, name in enumerate(names):
         if name in steps:
             raise ValidationError(f"{_INVALID}Duplicate value in attribute name: {name}")
         steps[name] = index
-    return Projection(steps)
+    return CompiledProjection(steps)

@@ -15,13 +15,13 @@ from ..model.values import Item, Value, compare, value_size
 from .tree import Call, Operand, Path, Reference
 
 Bound: TypeAlias = Mapping[str, Value]
-Reader: TypeAlias = Callable[[Item, Bound], Value | None]
+OperandReader: TypeAlias = Callable[[Item, Bound], Value | None]
 
 _ORDERED: Final = frozenset({"S", "N", "B"})
 _UNSIZED: Final = frozenset({"N", "BOOL", "NULL"})
 
 
-def reader(operand: Operand) -> Reader:
+def reader(operand: Operand) -> OperandReader:
     """Build the closure for an operand of a condition."""
     if isinstance(operand, Reference):
         return _reference_reader(operand.name)
@@ -31,11 +31,11 @@ def reader(operand: Operand) -> Reader:
     return _size_reader(reader(operand.operands[0]))
 
 
-def _reference_reader(name: str) -> Reader:
+def _reference_reader(name: str) -> OperandReader:
     return lambda _item, values: values[name]
 
 
-def path_reader(path: Path) -> Reader:
+def path_reader(path: Path) -> OperandReader:
     """Build the closure that follows a document path."""
     attribute, *steps = path.parts
     name = str(attribute)
@@ -64,7 +64,7 @@ def step_into(value: Value, step: str | int) -> Value | None:
     return inner
 
 
-def _size_reader(read: Reader) -> Reader:
+def _size_reader(read: OperandReader) -> OperandReader:
     def measure(item: Item, values: Bound) -> Value | None:
         value = read(item, values)
         count = None if value is None else size(value)

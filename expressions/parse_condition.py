@@ -46,7 +46,7 @@ _ANY_TYPE: Final = "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}"  # in DynamoDB's errors abou
 _UNSIZED_TYPES: Final = frozenset({"N", "BOOL", "NULL"})
 _SHOWN: Final = 256  # characters of a value in a message
 
-Node: TypeAlias = Operand | ConditionNode
+SyntaxNode: TypeAlias = Operand | ConditionNode
 
 _WHOLE, _GROUP, _CALL, _LIST = range(4)
 
@@ -141,7 +141,7 @@ class ConditionParser(Parser):
             else:
                 return self.path()
 
-    def _attach(self, node: Node) -> ConditionNode | None:
+    def _attach(self, node: SyntaxNode) -> ConditionNode | None:
         """Add `node` to the open frames, and close the frames that end after it.
 
         Returns:
@@ -385,11 +385,11 @@ def _shown(value: Value) -> str:
     return f"{{{type_name}:{str(content)[:_SHOWN]}}}"
 
 
-def _operand(node: Node) -> Operand:
+def _operand(node: SyntaxNode) -> Operand:
     assert isinstance(node, Path | Reference | Call)
     return node
 
 
-def _condition(node: Node) -> ConditionNode:
+def _condition(node: SyntaxNode) -> ConditionNode:
     assert isinstance(node, Comparison | Between | Among | Call | Not | And | Or)
     return node

@@ -20,10 +20,9 @@ from .parser import (
     SECTION,
     Parser,
 )
-from .projections import PathTree, Projection
+from .projections import CompiledProjection, PathTree
 from .tokens import END, NAME, REFERENCE
 from .tree import (
-    Action,
     AddAction,
     Arithmetic,
     Call,
@@ -33,6 +32,7 @@ from .tree import (
     Reference,
     RemoveAction,
     SetAction,
+    UpdateAction,
 )
 
 _CONDITION_FUNCTIONS: Final = frozenset(
@@ -69,20 +69,20 @@ class UpdateParser(Parser):
 
     keywords = frozenset({"SET", "REMOVE", "ADD", "DELETE"})
 
-    def parse(self) -> tuple[Action, ...]:
+    def parse(self) -> tuple[UpdateAction, ...]:
         """Parse the expression.
 
         Raises:
             ValidationError: The expression is invalid.
         """
         self._targets = PathTree(self.problems)
-        readers: dict[str, Callable[[], Action]] = {
+        readers: dict[str, Callable[[], UpdateAction]] = {
             "SET": self._set,
             "REMOVE": self._remove,
             "ADD": self._add,
             "DELETE": self._delete,
         }
-        actions: list[Action] = []
+        actions: list[UpdateAction] = []
         seen: dict[str, None] = {}
         while True:
             section = self.token.word
@@ -103,26 +103,26 @@ class UpdateParser(Parser):
         return tuple(actions)
 
     @property
-    def targets(self) -> Projection:
+    def targets(self) -> CompiledProjection:
         """The target paths of the update, with the indexes of its actions."""
-        return Projection(self._targets.steps)
+        return CompiledProjection(self._targets.steps)
 
-    def _set(self) -> Action:
+    def _set(self) -> UpdateAction:
         path = self._target()
         self.expect("=")
         self.count_operator()
         return SetAction(path, self._sum())
 
-    def _remove(self) -> Action:
+    def _remove(self) -> UpdateAction:
         return RemoveAction(self._target())
 
-    def _add(self) -> Action:
+    def _add(self) -> UpdateAction:
         path, value = self._target(), self.reference()
         self.count_operator()
         self._check_action("ADD", value)
         return AddAction(path, value)
 
-    def _delete(self) -> Action:
+    def _delete(self) -> UpdateAction:
         path, value = self._target(), self.reference()
         self.count_operator()
         self._check_action("DELETE", value)

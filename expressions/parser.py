@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from ..model.errors import ValidationError
 from ..model.limits import Limits
 from ..model.values import Value
-from .tokens import ALIAS, NAME, NUMBER, REFERENCE, Token, is_reserved, tokenize
+from .tokens import ALIAS, NAME, NUMBER, REFERENCE, ExpressionToken, is_reserved, tokenize
 from .tree import Call, Operand, Path, Reference
 
 Names: TypeAlias = Mapping[str, str] | None
@@ -113,7 +113,7 @@ class Parser:
         self._at = 0
         self.token = self._tokens[0]
 
-    def advance(self) -> Token:
+    def advance(self) -> ExpressionToken:
         """Return the token and advance to the next."""
         token = self.token
         self._at += 1

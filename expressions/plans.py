@@ -16,8 +16,8 @@ from .parameters import check_substitutions
 from .parse_condition import NO_CHECKS, ConditionParser, ValueChecks
 from .parse_update import UpdateParser
 from .parser import Names, Scope, Values
-from .projections import Projection, ProjectionParser
-from .updates import Update
+from .projections import CompiledProjection, ProjectionParser
+from .updates import CompiledUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Plan:
     condition: Condition | None = None
     filter: Condition | None = None
     key_condition: KeyCondition | None = None
-    update: Update | None = None
-    projection: Projection | None = None
+    update: CompiledUpdate | None = None
+    projection: CompiledProjection | None = None
     value_checks: tuple[tuple[str, ValueChecks], ...] = ()
 
 
@@ -155,10 +155,10 @@ def _compile(texts: tuple[str | None, ...], names: Names, values: Values, limits
     )
 
 
-def _update(text: str, scope: Scope, limits: Limits) -> Update:
+def _update(text: str, scope: Scope, limits: Limits) -> CompiledUpdate:
     parser = UpdateParser("UpdateExpression", text, scope, limits)
     actions = parser.parse()
-    return Update(actions, parser.targets, tuple(parser.attributes), tuple(parser.nested))
+    return CompiledUpdate(actions, parser.targets, tuple(parser.attributes), tuple(parser.nested))
 
 
 def _condition(parameter: str, text: str | None, scope: Scope, limits: Limits) -> Condition | None:

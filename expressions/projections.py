@@ -70,7 +70,7 @@ def _first_leaf(steps: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
+class CompiledProjection:
     """Selects parts of an item.
 
     Attributes:
@@ -134,7 +134,7 @@ def _take(value: Value | None, inner: Any) -> Value | None:
 class ProjectionParser(Parser):
     """Parses a projection: paths separated by commas."""
 
-    def parse(self) -> Projection:
+    def parse(self) -> CompiledProjection:
         """Parse the expression.
 
         Raises:
@@ -149,4 +149,4 @@ class ProjectionParser(Parser):
         for path in paths:
             tree.add(path)
         self.finish()
-        return Projection(tree.steps)
+        return CompiledProjection(tree.steps)

@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(slots=True)
-class Token:
+class ExpressionToken:
     """A piece of an expression; `word` is its upper case, for keywords."""
 
     kind: str
@@ -42,7 +42,7 @@ class Token:
     word: str
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[ExpressionToken]:
     """Split `text` into tokens. The last one has the kind END.
 
     >>> [token.text for token in tokenize("a.b>=:v")]
@@ -54,9 +54,9 @@ def tokenize(text: str) -> list[Token]:
         if kind != "space":
             piece = match.group()
             word = piece.upper() if kind == NAME else piece
-            tokens.append(Token(str(kind), piece, match.start(), match.end(), word))
+            tokens.append(ExpressionToken(str(kind), piece, match.start(), match.end(), word))
     last = tokens[-1].end if tokens else 0
-    tokens.append(Token(END, "<EOF>", last, last, "<EOF>"))
+    tokens.append(ExpressionToken(END, "<EOF>", last, last, "<EOF>"))
     return tokens
 
 

@@ -136,4 +136,4 @@ class DeleteAction:
     value: Reference
 
 
-Action: TypeAlias = SetAction | RemoveAction | AddAction | DeleteAction
+UpdateAction: TypeAlias = SetAction | RemoveAction | AddAction | DeleteAction

@@ -16,10 +16,9 @@ from ..model import numbers
 from ..model.errors import ValidationError
 from ..model.limits import Limits
 from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, names_size, value_size
-from .operands import Bound, Reader, path_reader
-from .projections import Projection, Steps
+from .operands import Bound, OperandReader, path_reader
+from .projections import CompiledProjection, Steps
 from .tree import (
-    Action,
     AddAction,
     Arithmetic,
     Call,
@@ -29,6 +28,7 @@ from .tree import (
     Reference,
     RemoveAction,
     SetAction,
+    UpdateAction,
 )
 
 _MISSING = "The provided expression refers to an attribute that does not exist in the item"
@@ -41,7 +41,7 @@ _TOO_DEEP = (
 )
 
 # Computes the new value of a target from the item, the request's values and the old value; None removes the target.
-Writer: TypeAlias = Callable[[Item, Bound, Value | None], Value | None]
+AttributeWriter: TypeAlias = Callable[[Item, Bound, Value | None], Value | None]
 Getter: TypeAlias = Callable[[Item, Bound], Value]
 
 _NO_ITEM: Final[Item] = {}
@@ -53,11 +53,11 @@ class Updated(NamedTuple):
     """An item after an update, and the target paths of the update."""
 
     item: Item
-    touched: Projection
+    touched: CompiledProjection
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class CompiledUpdate:
     """A compiled update.
 
     Attributes:
@@ -66,13 +66,13 @@ class Update:
         nested: The attributes with nested paths.
     """
 
-    actions: tuple[Action, ...]
-    targets: Projection
+    actions: tuple[UpdateAction, ...]
+    targets: CompiledProjection
     attributes: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     legacy: bool = False
-    _writers: tuple[Writer, ...] = field(init=False, compare=False, repr=False)
-    _flat: tuple[tuple[str, Writer], ...] | None = field(init=False, compare=False, repr=False)
+    _writers: tuple[AttributeWriter, ...] = field(init=False, compare=False, repr=False)
+    _flat: tuple[tuple[str, AttributeWriter], ...] | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         writers = tuple(_writer(action, legacy=self.legacy) for action in self.actions)
@@ -140,7 +140,7 @@ class Update:
                     break
         return grown
 
-    def select(self, item: Item, touched: Projection) -> Item:
+    def select(self, item: Item, touched: CompiledProjection) -> Item:
         """Return the attributes of UPDATED_OLD (for the old item) or UPDATED_NEW (for the new item)."""
         return touched.apply(item)
 
@@ -150,14 +150,16 @@ class _Rebuild:
 
     __slots__ = ("before", "limits", "room", "values", "writers")
 
-    def __init__(self, writers: tuple[Writer, ...], before: Item, values: Bound, limits: Limits) -> None:
+    def __init__(
+        self, writers: tuple[AttributeWriter, ...], before: Item, values: Bound, limits: Limits
+    ) -> None:
         self.writers = writers
         self.before = before
         self.values = values
         self.limits = limits
         self.room = limits.item_bytes
 
-    def item(self, targets: Projection, existing: Item | None) -> Item:
+    def item(self, targets: CompiledProjection, existing: Item | None) -> Item:
         steps = targets.steps
         if existing is None:
             # DynamoDB accepts REMOVE a.b without an item, but not for an item without a.
@@ -223,7 +225,7 @@ def _remove(_item: Item, _values: Bound, _old: Value | None) -> None:
     return None
 
 
-def _writer(action: Action, *, legacy: bool) -> Writer:
+def _writer(action: UpdateAction, *, legacy: bool) -> AttributeWriter:
     match action:
         case SetAction(_, value):
             get = _getter(value)
@@ -294,7 +296,7 @@ def _getter(operand: Operand) -> Getter:
     raise AssertionError("the parser creates no other operand")
 
 
-def _present(read: Reader) -> Getter:
+def _present(read: OperandReader) -> Getter:
     def get(item: Item, values: Bound) -> Value:
         value = read(item, values)
         if value is None:
@@ -304,7 +306,7 @@ def _present(read: Reader) -> Getter:
     return get
 
 
-def _if_not_exists(read: Reader, fallback: Getter) -> Getter:
+def _if_not_exists(read: OperandReader, fallback: Getter) -> Getter:
     def get(item: Item, values: Bound) -> Value:
         value = read(item, values)
         return fallback(item, values) if value is None else value

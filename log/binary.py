@@ -37,8 +37,8 @@ from .schema_files import ATTRIBUTES, CURRENT, command_union, message_union
 K = TypeVar("K")
 T = TypeVar("T")
 
-Writer: TypeAlias = Callable[[Any], bytes]
-Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+FieldWriter: TypeAlias = Callable[[Any], bytes]
+FieldReader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 # The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
@@ -357,7 +357,7 @@ def _read_index_entry(data: bytes, at: int) -> tuple[IndexEntry, int]:
     return IndexEntry(table, index, pk, sk, item, size), at
 
 
-_HAND_WRITTEN: Final[dict[type, tuple[Writer, Reader]]] = {
+_HAND_WRITTEN: Final[dict[type, tuple[FieldWriter, FieldReader]]] = {
     Put: (_put, _read_put),
     Update: (_update, _read_update),
     Delete: (_delete, _read_delete),
@@ -385,7 +385,7 @@ def _read_checkpoint(data: bytes, at: int) -> tuple[tuple[int, int], int]:
     return (partition, int(sequence_number)), at
 
 
-_TYPES: Final[dict[str, tuple[Writer, Reader]]] = {
+_TYPES: Final[dict[str, tuple[FieldWriter, FieldReader]]] = {
     "int": (long, read_long),
     "long": (long, read_long),
     "bytes": (sized, read_sized),
@@ -395,11 +395,11 @@ _TYPES: Final[dict[str, tuple[Writer, Reader]]] = {
     "Context": (lambda context: context.encoded, _read_context),
     "Mark": (_checkpoint, _read_checkpoint),
 }
-_WRITERS: Final[dict[type, Writer]] = {}
+_WRITERS: Final[dict[type, FieldWriter]] = {}
 """The writers of commands and messages; each begins with the index of the branch."""
 
 
-def _codec(schema: Any) -> tuple[Writer, Reader]:
+def _codec(schema: Any) -> tuple[FieldWriter, FieldReader]:
     """Return writer and reader for a type of the schema."""
     match schema:
         case str(name) | {"type": "fixed" | "record", "name": str(name)}:
@@ -440,9 +440,9 @@ def _read_branch(
     return readers[branch](data, at)
 
 
-def _union(branches: list[Any]) -> list[Reader]:
+def _union(branches: list[Any]) -> list[FieldReader]:
     """Return the readers of a union of records, and add their writers to `_WRITERS`."""
-    readers: list[Reader] = []
+    readers: list[FieldReader] = []
     for index, branch in enumerate(branches):
         name = branch if isinstance(branch, str) else branch["name"]
         kind = getattr(command_types, name)
@@ -452,7 +452,7 @@ def _union(branches: list[Any]) -> list[Reader]:
     return readers
 
 
-def _record(kind: type, branch: int, fields: list[dict[str, Any]]) -> tuple[Writer, Reader]:
+def _record(kind: type, branch: int, fields: list[dict[str, Any]]) -> tuple[FieldWriter, FieldReader]:
     """Return writer and reader of a record, whose class has the attributes of the fields in the same order."""
     names = ATTRIBUTES.get(kind.__name__, {})
     attributes = [names.get(field["name"], field["name"]) for field in fields]

@@ -121,9 +121,9 @@ class MemoryLog:
             for first in genesis_entries(log_id, partitions, limits=limits, level=level)
         ]
 
-    def connect(self, deliver: Deliver) -> "Connection":
+    def connect(self, deliver: Deliver) -> "MemoryConnection":
         """Return another node's view of the log, whose callbacks go through `deliver`."""
-        return Connection(self, deliver)
+        return MemoryConnection(self, deliver)
 
     @property
     def waiting(self) -> int:
@@ -257,7 +257,7 @@ class MemoryLog:
         return self._time
 
 
-class Connection:
+class MemoryConnection:
     """One node's view of a shared log. Closing it does not affect other nodes."""
 
     def __init__(self, log: MemoryLog, deliver: Deliver) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from ..log.commands import Position
 from ..model.errors import InternalServerError, RequestError
-from .feed_requests import Reader, no_feed
+from .feed_requests import FeedReader, no_feed
 from .fold.outcomes import Outcome
 from .fold.state import Table
 from .fold.storage import Stored
@@ -31,7 +31,7 @@ DEADLINE_SECONDS = 5.0
 STALE_MS = 5_000
 
 # Called with an error or with the result; the result is of the state at that position.
-Answer: TypeAlias = Callable[[Any, Position], None]
+ReadCallback: TypeAlias = Callable[[Any, Position], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +60,7 @@ class ConsistentPartition:
     def __init__(
         self,
         worker: Worker,
-        read_feed: Reader = no_feed,
+        read_feed: FeedReader = no_feed,
         *,
         long_reads: LongReads,
         clock: Callable[[], int],
@@ -160,7 +160,7 @@ class ConsistentPartition:
         consistent: bool,
         holders: Callable[[], set[TransactionId]],
         serve: Callable[[], None],
-        done: Answer,
+        done: ReadCallback,
         *,
         fresh: bool = False,
     ) -> None:

@@ -125,7 +125,7 @@ class Shards:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ChangeCount:
     """The answer to CountChanges: the count, the log time of the first change, and the end as in Changes.next."""
 
     changes: int
@@ -133,7 +133,7 @@ class Count:
     end: int
 
 
-FeedAnswer: TypeAlias = Changes | FoundSequenceNumber | Shards | Count
+FeedAnswer: TypeAlias = Changes | FoundSequenceNumber | Shards | ChangeCount
 
 
 class OnFed(Protocol):
@@ -142,7 +142,7 @@ class OnFed(Protocol):
     def __call__(self, answer: FeedAnswer | RequestError, position: ResultPosition, /) -> None: ...
 
 
-Reader: TypeAlias = Callable[[FeedRequest, OnFed], None]
+FeedReader: TypeAlias = Callable[[FeedRequest, OnFed], None]
 """Answers requests to a feed."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
-from .feed_requests import FeedRequest, OnFed, Reader, no_feed
+from .feed_requests import FeedReader, FeedRequest, OnFed, no_feed
 from .fold.reads import PORTION_BYTES, PageReader
 from .fold.state import Table
 from .fold.storage import Stored
@@ -27,7 +27,7 @@ class LocalPartition:
         long_reads: Reads pages that are longer than one portion.
     """
 
-    def __init__(self, worker: Worker, read_feed: Reader = no_feed, *, long_reads: LongReads) -> None:
+    def __init__(self, worker: Worker, read_feed: FeedReader = no_feed, *, long_reads: LongReads) -> None:
         self._worker = worker
         self._state = worker.state
         self._read_feed = read_feed

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from ..log.commands import Action, Backfill, Command, Put, Transact
-from .fold.view import Entry
+from .fold.view import ViewEntry
 
 PORTION_BYTES: Final = 4 * 1024 * 1024
 """A portion of large items ends after this number of bytes, before its number of items is reached."""
@@ -18,9 +18,9 @@ PORTION_BYTES: Final = 4 * 1024 * 1024
 _STEP_BYTES: Final = 8 * 1024
 
 
-def portion(entries: Iterable[Entry], items: int) -> tuple[list[Entry], bool]:
+def portion(entries: Iterable[ViewEntry], items: int) -> tuple[list[ViewEntry], bool]:
     """Return the next entries of a scan, at most `items` and about 4 MB, and whether more may follow."""
-    taken: list[Entry] = []
+    taken: list[ViewEntry] = []
     size = 0
     for entry in islice(entries, items):
         taken.append(entry)

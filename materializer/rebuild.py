@@ -99,7 +99,7 @@ class Rebuild:
             self.dropped |= dict.fromkeys(sorted(names - self.state.names.keys()), record.offset - 1)
 
 
-class Comparison:
+class RebuildComparison:
     """Compares a rebuilt table with the live one, or one index of it, in portions.
 
     Attributes:

@@ -40,7 +40,7 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class SnapshotHead:
     """The head of a snapshot.
 
     Attributes:
@@ -61,7 +61,7 @@ class Head:
     item_bytes: int
 
     @classmethod
-    def of(cls, state: PartitionState, hash_: bytes) -> "Head":
+    def of(cls, state: PartitionState, hash_: bytes) -> "SnapshotHead":
         """Return the head for a state, given the hash of the last record folded into it."""
         assert state.genesis is not None, "every log begins with Genesis"
         tables = state.tables.values()
@@ -87,13 +87,13 @@ class OpenSnapshot:
     """A snapshot with an intact head: its dump is from byte `start` to byte `end`, followed by `digest`."""
 
     file: File
-    head: Head
+    head: SnapshotHead
     start: int
     end: int
     digest: str
 
 
-def write_snapshot(file: File, head: Head, state: PartitionState) -> str:
+def write_snapshot(file: File, head: SnapshotHead, state: PartitionState) -> str:
     """Write a snapshot into an empty file and sync it; return the digest."""
     data = head.encode()
     write_all(file, 0, data)
@@ -127,7 +127,7 @@ def read_head(file: File) -> OpenSnapshot:
         raise UnusableError("its head is damaged")
     fields = orjson.loads(data[body:check])
     fields["log_id"], fields["hash"] = bytes.fromhex(fields["log_id"]), bytes.fromhex(fields["hash"])
-    return OpenSnapshot(file, Head(**fields), start, end, file.read(end, _DIGEST_BYTES).hex())
+    return OpenSnapshot(file, SnapshotHead(**fields), start, end, file.read(end, _DIGEST_BYTES).hex())
 
 
 def read_dump(snapshot: OpenSnapshot) -> Iterator[bytes]:
@@ -155,7 +155,7 @@ def load_state(snapshot: OpenSnapshot) -> PartitionState:
         state = load(read_dump(snapshot))
     except ValueError as error:
         raise UnusableError(f"it is damaged: {error}") from error
-    if state.genesis is None or Head.of(state, snapshot.head.hash) != snapshot.head:
+    if state.genesis is None or SnapshotHead.of(state, snapshot.head.hash) != snapshot.head:
         raise UnusableError("its head does not match its dump")
     return state
 

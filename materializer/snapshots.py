@@ -26,7 +26,15 @@ from ..model.errors import LogLockedError
 from .fold.state import PartitionState
 from .gc_tuning import no_collections
 from .refold import ReadableLog, refold_log
-from .snapshot import Head, OpenSnapshot, UnusableError, load_state, read_dump, read_head, write_snapshot
+from .snapshot import (
+    OpenSnapshot,
+    SnapshotHead,
+    UnusableError,
+    load_state,
+    read_dump,
+    read_head,
+    write_snapshot,
+)
 
 FOLDER: Final = "snapshots"
 KEPT: Final = 2
@@ -60,7 +68,7 @@ class LoadedState:
     """
 
     state: PartitionState
-    head: Head | None = None
+    head: SnapshotHead | None = None
     unusable: list[int] = field(default_factory=list)
 
 
@@ -68,7 +76,7 @@ class LoadedState:
 class MadeSnapshot:
     """The newest snapshot after a `make`; `is_new` is whether it was written by it."""
 
-    head: Head
+    head: SnapshotHead
     bytes: int
     digest: str
     is_new: bool
@@ -80,7 +88,7 @@ class SnapshotReport:
 
     offset: int
     bytes: int
-    head: Head | None
+    head: SnapshotHead | None
     digest: str | None
     fault: str | None
 
@@ -151,7 +159,7 @@ class Snapshots:
             start = self.load_newest(log)
             state = start.state
             refold_log(state, log, self._partition, progress)
-            head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
+            head = SnapshotHead.of(state, log.hash_of(self._partition, state.next_offset - 1))
             is_new = head != start.head
             if is_new:
                 self._write(head, state)
@@ -204,7 +212,7 @@ class Snapshots:
         finally:
             lock.close()
 
-    def _write(self, head: Head, state: PartitionState) -> None:
+    def _write(self, head: SnapshotHead, state: PartitionState) -> None:
         """Write a file that is complete after a crash, or absent: the bytes are synced before the rename."""
         path = self.path(head.offset)
         unfinished = path.with_name(path.name + _UNFINISHED)

@@ -20,8 +20,8 @@ from .errors import ValidationError
 from .limits import Limits
 from .values import Item, dump
 
-Reader: TypeAlias = Callable[[Item], bytes | None]
-Writer: TypeAlias = Callable[[bytes, bytes], bytes]
+KeyReader: TypeAlias = Callable[[Item], bytes | None]
+KeyWriter: TypeAlias = Callable[[bytes, bytes], bytes]
 
 _INVALID = "One or more parameter values were invalid: "
 _NOT_VALID = "One or more parameter values are not valid. "
@@ -63,10 +63,10 @@ class KeySchema:
 
     __slots__ = ("_key_count", "names", "partition", "pk", "sk", "sort", "sort_part", "write")
 
-    pk: Reader
-    sk: Reader
-    sort_part: Reader
-    write: Writer
+    pk: KeyReader
+    sk: KeyReader
+    sort_part: KeyReader
+    write: KeyWriter
 
     def __init__(self, partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...] = ()) -> None:
         self.partition = partition
@@ -172,7 +172,7 @@ class KeySchema:
         return f"KeySchema(partition={self.partition!r}, sort={self.sort!r})"
 
 
-def _reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
+def _reader(attributes: tuple[KeyAttribute, ...]) -> KeyReader:
     if len(attributes) > 1:
         return _parts_reader(attributes)
     if not attributes:
@@ -184,7 +184,7 @@ def _read_nothing(_: Item) -> bytes:
     return b""
 
 
-def _string_reader(name: str) -> Reader:
+def _string_reader(name: str) -> KeyReader:
     def read(item: Item) -> bytes | None:
         value = item.get(name)
         if value is None:
@@ -195,7 +195,7 @@ def _string_reader(name: str) -> Reader:
     return read
 
 
-def _value_reader(attribute: KeyAttribute) -> Reader:
+def _value_reader(attribute: KeyAttribute) -> KeyReader:
     name, kind = attribute.name, attribute.type
     encode = keys.encode
 
@@ -206,7 +206,7 @@ def _value_reader(attribute: KeyAttribute) -> Reader:
     return read
 
 
-def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
+def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> KeyReader:
     readers = tuple(_reader((attribute,)) for attribute in attributes)
 
     def read(item: Item) -> bytes | None:
@@ -221,7 +221,7 @@ def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> Reader:
     return read
 
 
-def _writer(partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...]) -> Writer | None:
+def _writer(partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...]) -> KeyWriter | None:
     """Return a fast writer for the most common keys, single strings; None for others."""
     if len(partition) != 1 or len(sort) > 1 or any(each.type != "S" for each in (*partition, *sort)):
         return None

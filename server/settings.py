@@ -621,10 +621,10 @@ def _check_webhooks(texts: tuple[str, ...]) -> None:
 
 
 def _check_kafka_sink(url: str, settings: Settings) -> None:
-    from ..log.kafka.settings import Address, Security
+    from ..log.kafka.settings import KafkaAddress, Security
 
     try:
-        Address.of(url)
+        KafkaAddress.of(url)
     except LogError as error:
         raise SettingError("kafka_sink", f"{error}. Write kafka://HOST:PORT/PREFIX.") from None
     try:

@@ -36,7 +36,7 @@ from ..model.subscriptions.settings import (
     REQUIRED,
     SUBSCRIPTION_SETTINGS,
     Duration,
-    Setting,
+    SubscriptionSetting,
     TriggerSettings,
 )
 
@@ -95,7 +95,7 @@ def trigger(
     return declare
 
 
-def _document(decorator: Callable[..., object], declared: Sequence[Setting]) -> None:
+def _document(decorator: Callable[..., object], declared: Sequence[SubscriptionSetting]) -> None:
     """Show the keywords of `declared` in the decorator's signature and docstring."""
     types = get_type_hints(TriggerSettings)
     signature = inspect.signature(decorator, eval_str=True)
@@ -337,7 +337,7 @@ def _sequence(source: str, written: object) -> Sequence[object]:
     return written
 
 
-def default_text(setting: Setting) -> str:
+def default_text(setting: SubscriptionSetting) -> str:
     """Return the default of a setting as the written form has it.
 
     >>> default_text(SUBSCRIPTION_SETTINGS[7])

@@ -7,7 +7,7 @@ is the command's line in `foldb --help`, and the first sentence of its own help 
 from typing import NamedTuple
 
 
-class Command(NamedTuple):
+class CommandModule(NamedTuple):
     """A command: its function or typer group, as `module:name`, and its effect in one sentence."""
 
     target: str
@@ -15,66 +15,66 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "serve": Command(
+    "serve": CommandModule(
         "commands.serve:serve",
         "Serve a database folder until SIGTERM or Ctrl-C. A missing folder is created.",
     ),
-    "status": Command(
+    "status": CommandModule(
         "commands.status:status", "Print the address of a server, its log, its size and how it syncs the log."
     ),
-    "table": Command("commands.table:app", "Create, list, describe, change and delete tables."),
-    "item": Command("commands.item:app", "Put, get, update and delete items."),
-    "query": Command(
+    "table": CommandModule("commands.table:app", "Create, list, describe, change and delete tables."),
+    "item": CommandModule("commands.item:app", "Put, get, update and delete items."),
+    "query": CommandModule(
         "commands.query:query", "Print the items with one partition key, in the order of their sort key."
     ),
-    "scan": Command(
+    "scan": CommandModule(
         "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
     ),
-    "tx": Command("commands.tx:tx", "Run a list of writes, or of gets, as one transaction."),
-    "explain": Command(
+    "tx": CommandModule("commands.tx:tx", "Run a list of writes, or of gets, as one transaction."),
+    "explain": CommandModule(
         "commands.explain:app", "Print the items that a request reads or would write, and its capacity units."
     ),
-    "capacity": Command("commands.capacity:app", "Compute the capacity units of a workload."),
-    "stream": Command(
+    "capacity": CommandModule("commands.capacity:app", "Compute the capacity units of a workload."),
+    "stream": CommandModule(
         "commands.stream.stream:app", "Read changes: the item before and after, the time and the author."
     ),
-    "trigger": Command(
+    "trigger": CommandModule(
         "commands.trigger.trigger:app", "Call functions, commands, endpoints and topics when items change."
     ),
-    "dlq": Command(
+    "dlq": CommandModule(
         "commands.dlq:app", "List, edit, retry and drop dead letters: changes that triggers failed on."
     ),
-    "log": Command(
+    "log": CommandModule(
         "commands.log.log:app",
         "Read, copy, back up and restore the log of a database. A server may run at the same time.",
     ),
-    "verify": Command(
+    "verify": CommandModule(
         "commands.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",
     ),
-    "snapshot": Command(
+    "snapshot": CommandModule(
         "commands.snapshot:app",
         "Take and list snapshots. A start loads the newest one and folds only the log after it.",
     ),
-    "rebuild": Command(
+    "rebuild": CommandModule(
         "commands.rebuild:rebuild",
         "Make a table from the log again, compare it with the live table, and replace that.",
     ),
-    "sample": Command("commands.sample:app", "Load sample data, with queries that it answers."),
-    "wait": Command(
+    "sample": CommandModule("commands.sample:app", "Load sample data, with queries that it answers."),
+    "wait": CommandModule(
         "commands.wait:wait",
         "Wait until a position is folded and indexed, or until triggers have handled all changes.",
     ),
-    "partition": Command("commands.partition:app", "Find the partition of a key."),
-    "key": Command("commands.key:app", "Create, list and revoke access keys."),
-    "cluster": Command(
+    "partition": CommandModule("commands.partition:app", "Find the partition of a key."),
+    "key": CommandModule("commands.key:app", "Create, list and revoke access keys."),
+    "cluster": CommandModule(
         "commands.cluster:app", "List the nodes that share a log, and the partitions that each owns."
     ),
-    "upgrade": Command(
+    "upgrade": CommandModule(
         "commands.upgrade:upgrade",
         "Raise the log to the level of this release, after every node that shares it runs this release.",
     ),
-    "aws-config": Command(
+    "aws-config": CommandModule(
         "commands.aws_config:aws_config",
         "Print settings that point boto3, the AWS CLI and Terraform at the database.",
     ),

@@ -10,17 +10,17 @@ from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
 from ..lib.options import (
     Add,
-    Condition,
+    ConditionOption,
     Consistent,
     KeyWords,
-    Names,
+    NamesOption,
     Remove,
     Select,
     Set,
     ShowOld,
     Subtract,
-    TableName,
-    Values,
+    TableArgument,
+    ValuesOption,
 )
 from ..lib.output import counted
 from ..lib.progress import progress
@@ -33,13 +33,13 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def put(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     item: Annotated[
         str, typer.Argument(help="A JSON object, @FILE of JSON Lines, or - for JSON Lines from stdin.")
     ],
-    condition: Condition = None,
-    values: Values = None,
-    names: Names = None,
+    condition: ConditionOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
     show_old: ShowOld = False,
 ) -> None:
     """Put an item. It replaces an item with the same key.
@@ -60,7 +60,11 @@ def put(
 
 @app.command()
 def get(
-    ctx: typer.Context, table: TableName, key: KeyWords, select: Select = None, consistent: Consistent = False
+    ctx: typer.Context,
+    table: TableArgument,
+    key: KeyWords,
+    select: Select = None,
+    consistent: Consistent = False,
 ) -> None:
     """Print one item. The exit code is 3 if there is none.
 
@@ -87,15 +91,15 @@ def get(
 @app.command()
 def update(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     key: KeyWords,
     set_: Set = None,
     remove: Remove = None,
     add: Add = None,
     delete: Subtract = None,
-    condition: Condition = None,
-    values: Values = None,
-    names: Names = None,
+    condition: ConditionOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
     show_old: ShowOld = False,
 ) -> None:
     """Change attributes of an item, or create it, and print the new item.
@@ -115,11 +119,11 @@ def update(
 @app.command()
 def delete(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     key: KeyWords,
-    condition: Condition = None,
-    values: Values = None,
-    names: Names = None,
+    condition: ConditionOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
     show_old: ShowOld = False,
 ) -> None:
     """Delete an item and print the old item. Print nothing if there was none.

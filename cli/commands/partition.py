@@ -2,7 +2,7 @@
 
 import typer
 
-from ..lib.options import KeyWords, TableName
+from ..lib.options import KeyWords, TableArgument
 from ..lib.session import Session
 from ..lib.values import read_item
 
@@ -15,7 +15,7 @@ def main() -> None:
 
 
 @app.command()
-def of(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
+def of(ctx: typer.Context, table: TableArgument, key: KeyWords) -> None:
     """Print the slot of a key, its partition, and the node that owns the partition.
 
     The sort key may be omitted, because the partition key alone decides.

@@ -12,13 +12,13 @@ from ..lib.options import (
     All,
     Consistent,
     FailEmpty,
-    Index,
-    Limit,
-    Names,
+    IndexOption,
+    LimitOption,
+    NamesOption,
     Select,
-    Start,
-    TableName,
-    Values,
+    StartOption,
+    TableArgument,
+    ValuesOption,
     Where,
 )
 from ..lib.read_requests import Reading, key_condition, read_request
@@ -27,7 +27,7 @@ from ..lib.session import Session
 
 def query(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     partition: Annotated[list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")],
     sort: Annotated[
         str | None,
@@ -37,16 +37,16 @@ def query(
             help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
         ),
     ] = None,
-    index: Index = None,
+    index: IndexOption = None,
     where: Where = None,
     select: Select = None,
-    values: Values = None,
-    names: Names = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
     descending: Annotated[bool, typer.Option("--desc", help="Read in descending order.")] = False,
     consistent: Consistent = False,
-    limit: Limit = None,
+    limit: LimitOption = None,
     everything: All = False,
-    start: Start = None,
+    start: StartOption = None,
     fail_empty: FailEmpty = False,
 ) -> None:
     """Example: foldb query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01' --desc --limit 10"""

@@ -18,9 +18,9 @@ from ..lib.definitions import request_like
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
 from ..lib.log_history import void_in
-from ..lib.log_location import Readable, open_log
+from ..lib.log_location import ReadableLog, open_log
 from ..lib.log_times import last_places
-from ..lib.options import TableName
+from ..lib.options import TableArgument
 from ..lib.output import counted
 from ..lib.progress import progress
 from ..lib.read_requests import Reading
@@ -33,7 +33,7 @@ TAG = "foldb:rebuilt-from"
 
 def rebuild(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     index: Annotated[
         str | None, typer.Option("--index", metavar="NAME", help="Rebuild this index, not the table.")
     ] = None,
@@ -156,7 +156,7 @@ def _refold(session: Session, name: str, to: str | None) -> _Past:
     return _Past(Cut(tuple(cut)).text(log.partitions), parts)
 
 
-def _cut(log: Readable, to: str | None) -> list[Position]:
+def _cut(log: ReadableLog, to: str | None) -> list[Position]:
     """Return one position for each partition with items: the one that `to` names, else the partition's end."""
     wanted = data_partitions(log.partitions)
     named = {} if to is None else last_places(log, to, wanted)

@@ -14,7 +14,7 @@ from ...server.settings import Settings as ServerSettings
 from ..lib.errors import CommandError, ExitCode
 from ..lib.session import Session, is_address
 from ..lib.setting_options import flag_error, setting_options, setting_values
-from ..lib.settings import Settings, cluster_secret
+from ..lib.settings import SessionSettings, cluster_secret
 from .aws_config import greeting
 
 
@@ -58,7 +58,7 @@ def serve(
         ) from error
 
 
-def _folder(settings: Settings, *, memory: bool, shared: bool) -> Path | None:
+def _folder(settings: SessionSettings, *, memory: bool, shared: bool) -> Path | None:
     """Return the folder of this server. None: it keeps nothing on disk.
 
     Raises:

@@ -8,11 +8,11 @@ import typer
 from ...log.commands import Position
 from ...log.local import LocalLog
 from ...log.local.filesystem import SystemFilesystem
-from ...materializer.snapshot import Head
+from ...materializer.snapshot import SnapshotHead
 from ...materializer.snapshots import KEPT, MadeSnapshot, SnapshotReport, Snapshots
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_history import end_of
-from ..lib.log_location import Readable, open_log
+from ..lib.log_location import ReadableLog, open_log
 from ..lib.output import counted, time_text
 from ..lib.progress import Advance, progress
 from ..lib.session import Session, existing
@@ -58,7 +58,7 @@ def make(
             session.output.say(f"{result} @{position} · {counted(made.head.items, 'item')}")
 
 
-def _make(snapshots: Snapshots, log: Readable, keep: int, advance: Advance, folder: Path) -> MadeSnapshot:
+def _make(snapshots: Snapshots, log: ReadableLog, keep: int, advance: Advance, folder: Path) -> MadeSnapshot:
     done = 0
 
     def folded(commands: int) -> None:
@@ -119,5 +119,5 @@ def _row(snapshot: SnapshotReport, partition: int, partitions: int) -> dict[str,
     }
 
 
-def _position(head: Head, partitions: int) -> str:
+def _position(head: SnapshotHead, partitions: int) -> str:
     return Position(head.partition, head.offset).text(partitions)

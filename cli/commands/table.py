@@ -11,7 +11,7 @@ from ..lib.definitions import billing, index_request, index_units, table_request
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
-from ..lib.options import TableName
+from ..lib.options import TableArgument
 from ..lib.output import counted
 from ..lib.session import Session
 
@@ -40,7 +40,7 @@ _VIEWS = {"both": "NEW_AND_OLD_IMAGES", "new": "NEW_IMAGE", "old": "OLD_IMAGE", 
 @app.command()
 def create(
     ctx: typer.Context,
-    name: TableName,
+    name: TableArgument,
     keys: Annotated[
         list[str], typer.Argument(metavar="PK:TYPE [SK:TYPE]", help="The key; a TYPE is S, N or B.")
     ],
@@ -92,7 +92,7 @@ def list_(ctx: typer.Context) -> None:
 
 
 @app.command()
-def describe(ctx: typer.Context, name: TableName) -> None:
+def describe(ctx: typer.Context, name: TableArgument) -> None:
     """Print a table's definition and size: the results of DescribeTable and DescribeTimeToLive.
 
     Example: foldb table describe Music -o json
@@ -106,7 +106,7 @@ def describe(ctx: typer.Context, name: TableName) -> None:
 @app.command()
 def update(
     ctx: typer.Context,
-    name: TableName,
+    name: TableArgument,
     gsi: Annotated[
         str | None, typer.Option("--gsi", metavar="NAME=A:S,B:N", help="Add a global index.")
     ] = None,
@@ -168,7 +168,7 @@ def update(
 
 
 @app.command()
-def delete(ctx: typer.Context, name: TableName, wait: Wait = True) -> None:
+def delete(ctx: typer.Context, name: TableArgument, wait: Wait = True) -> None:
     """Delete a table and its items, after a confirmation. Its history stays in the log.
 
     `foldb rebuild TABLE --to POSITION --into NEW` restores it.
@@ -187,7 +187,7 @@ def delete(ctx: typer.Context, name: TableName, wait: Wait = True) -> None:
 @app.command()
 def wait(
     ctx: typer.Context,
-    name: TableName,
+    name: TableArgument,
     gone: Annotated[bool, typer.Option("--gone", help="Wait until the table is deleted.")] = False,
     timeout: Annotated[
         int,

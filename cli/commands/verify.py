@@ -15,7 +15,7 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ..lib.errors import CommandError, ExitCode
-from ..lib.log_location import KAFKA, Readable, log_of
+from ..lib.log_location import KAFKA, ReadableLog, log_of
 from ..lib.output import counted
 from ..lib.progress import Advance, progress
 from ..lib.session import Session, is_address
@@ -97,7 +97,7 @@ def verify(
         )
 
 
-def _check_same_log(session: Session, log: Readable) -> None:
+def _check_same_log(session: Session, log: ReadableLog) -> None:
     """Check that the server serves this log.
 
     Raises:
@@ -141,7 +141,7 @@ def _report_tail(session: Session, tail: Tail | None) -> None:
 
 
 def _refold(
-    log: Readable,
+    log: ReadableLog,
     partition: int,
     live: dict[int, list[str]],
     snapshots: dict[int, list[str]],
@@ -190,7 +190,7 @@ def _place(state: PartitionState, partitions: int) -> str:
 
 
 def _examined(
-    snapshots: Snapshots, offsets: Sequence[int], log: Readable, end: int
+    snapshots: Snapshots, offsets: Sequence[int], log: ReadableLog, end: int
 ) -> tuple[dict[int, list[str]], list[str]]:
     """Return the digests of the snapshots that a start would use, by offset, and the faults of the others.
 
@@ -228,7 +228,7 @@ def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
 
 
 def _recorded(
-    log: Readable, partition: int, advance: Advance
+    log: ReadableLog, partition: int, advance: Advance
 ) -> tuple[dict[int, list[str]], frozenset[Void]]:
     """Read the whole partition, which finds a flipped byte, a missing block and a swapped segment.
 

@@ -16,7 +16,7 @@ from ...streams.formats.table_view import Delivery
 from .errors import CommandError, ExitCode, RequestFailedError
 from .filter_options import chooser
 from .log_changes import LogChanges, since
-from .log_location import Readable, open_log
+from .log_location import ReadableLog, open_log
 from .output import counted
 from .progress import progress
 from .session import Session, closest, is_address
@@ -139,7 +139,9 @@ class Folded:
 
     where = "from the log"
 
-    def __init__(self, session: Session, log: Readable, tables: list[str], start: Start, chosen: Row) -> None:
+    def __init__(
+        self, session: Session, log: ReadableLog, tables: list[str], start: Start, chosen: Row
+    ) -> None:
         self._session = session
         self._log = log
         self._tables = tables
@@ -244,7 +246,7 @@ class _FromLog:
         self._session = session
 
     @cached_property
-    def _log(self) -> Readable:
+    def _log(self) -> ReadableLog:
         return open_log(self._session.folder)
 
     @cached_property

@@ -15,11 +15,12 @@ from ...streams.decorator import condition
 from ...streams.delivery.filter import ChangeFilter
 from .errors import CommandError, ExitCode
 from .literals import Lifted
-from .options import Names, Values
+from .options import NamesOption, ValuesOption
 from .values import read_json
 
 __all__ = [
-    "FROM", "Events", "Names", "Pattern", "TableNames", "Tables", "TriggerName", "Values", "When", "choice", "chooser",
+    "FROM", "Events", "NamesOption", "PatternOption", "TableNamesOption", "Tables", "TriggerName", "ValuesOption",
+    "When", "choice", "chooser",
 ]  # fmt: skip
 
 TriggerName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the trigger.")]
@@ -35,7 +36,7 @@ Tables: TypeAlias = Annotated[
         "--table", "-t", metavar="TABLE", help="Read the changes of this table. Repeat the flag for more."
     ),
 ]
-TableNames: TypeAlias = Annotated[
+TableNamesOption: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[TABLE]...", help="The same as --table.")
 ]
 Events: TypeAlias = Annotated[
@@ -54,7 +55,7 @@ When: TypeAlias = Annotated[
         help="Select changes for which this is true of OLD and NEW, like NEW.Total > 100.",
     ),
 ]
-Pattern: TypeAlias = Annotated[
+PatternOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--pattern",

@@ -19,7 +19,7 @@ from .settings import kafka_variables
 KAFKA = "kafka://"
 
 
-class Readable(Protocol):
+class ReadableLog(Protocol):
     """A log that can be read."""
 
     @property
@@ -39,7 +39,7 @@ class Readable(Protocol):
     def close(self) -> None: ...
 
 
-def open_log(location: str | Path) -> Readable:
+def open_log(location: str | Path) -> ReadableLog:
     """Open a log to read. A server may write it at the same time."""
     text = str(location)
     if not text.startswith(KAFKA):
@@ -49,7 +49,7 @@ def open_log(location: str | Path) -> Readable:
     return KafkaLog.open_reader(text, Security.read(None, kafka_variables()))
 
 
-def log_of(session: Session, location: str | None) -> Readable:
+def log_of(session: Session, location: str | None) -> ReadableLog:
     """Open the log at a location, or that of the session's database, to read."""
     return open_log(session.folder if location is None else location)
 

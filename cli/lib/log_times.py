@@ -10,7 +10,7 @@ from ...log.commands import Position
 from .durations import now, read_time
 from .errors import CommandError, ExitCode
 from .log_history import read_position, timed
-from .log_location import Readable
+from .log_location import ReadableLog
 from .output import time_text
 
 _POSITION = re.compile(r"@?([0-9]+:)?[0-9]+(\.[0-9]+)?")
@@ -32,7 +32,7 @@ def time_of(text: str) -> int | None:
     )
 
 
-def last_places(log: Readable, text: str, partitions: range) -> dict[int, Position]:
+def last_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Position]:
     """Return the last positions to read: the position `text`, or in each partition the last record up to that time.
 
     Raises:
@@ -56,7 +56,7 @@ def last_places(log: Readable, text: str, partitions: range) -> dict[int, Positi
     return found
 
 
-def first_places(log: Readable, text: str, partitions: range) -> dict[int, Position]:
+def first_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Position]:
     """Return the first positions to read: the position `text`, or in each partition the first record from that time on.
 
     A partition without such a record starts at its end.
@@ -79,6 +79,6 @@ def first_places(log: Readable, text: str, partitions: range) -> dict[int, Posit
     }
 
 
-def _positions(log: Readable, text: str) -> dict[int, Position]:
+def _positions(log: ReadableLog, text: str) -> dict[int, Position]:
     read = (read_position(each, log.partitions) for each in text.split(","))
     return {position.partition: position for position in read}

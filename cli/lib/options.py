@@ -4,23 +4,23 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-TableName: TypeAlias = Annotated[str, typer.Argument(metavar="TABLE", help="The name of the table.")]
+TableArgument: TypeAlias = Annotated[str, typer.Argument(metavar="TABLE", help="The name of the table.")]
 KeyWords: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="KEY...", help="The partition key and sort key, or one JSON object.")
 ]
-Values: TypeAlias = Annotated[
+ValuesOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--value", metavar=":X=JSON", help="Set the value of a placeholder. Repeat the flag for more."
     ),
 ]
-Names: TypeAlias = Annotated[
+NamesOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--name", metavar="#N=NAME", help="Set the attribute name of a placeholder. Repeat the flag for more."
     ),
 ]
-Condition: TypeAlias = Annotated[
+ConditionOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--if", metavar="CONDITION", help="Write only if this is true of the current item."),
 ]
@@ -46,10 +46,12 @@ Select: TypeAlias = Annotated[
 Where: TypeAlias = Annotated[
     str | None, typer.Option("--where", metavar="CONDITION", help="Print only items for which this is true.")
 ]
-Index: TypeAlias = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Read this index.")]
-Limit: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Read at most N items.")]
+IndexOption: TypeAlias = Annotated[
+    str | None, typer.Option("--index", metavar="NAME", help="Read this index.")
+]
+LimitOption: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Read at most N items.")]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Read all pages, not only the first.")]
-Start: TypeAlias = Annotated[
+StartOption: TypeAlias = Annotated[
     str | None, typer.Option("--start", metavar="JSON", help="Start after this key, which a footer printed.")
 ]
 FailEmpty: TypeAlias = Annotated[

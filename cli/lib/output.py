@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typer import echo
 
 from ...model.values import Item
-from .settings import Color, Format, Settings
+from .settings import Color, Format, SessionSettings
 from .values import number_text, plain_item, write_json
 
 # Rich takes as long to import as most commands run, so it is imported only to draw.
@@ -30,7 +30,7 @@ Row: TypeAlias = Mapping[str, Any]  # JSON values, and Decimals
 class Output:
     """The output of one command, in the format of the settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         is_terminal = settings.color is Color.ALWAYS or self._is_terminal

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from .settings import Settings
+from .settings import SessionSettings
 from .terminal import Terminal
 
 _LINE_EVERY_S = 5.0
@@ -20,7 +20,7 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(
-    settings: Settings,
+    settings: SessionSettings,
     console: Terminal,
     title: str,
     total: int | None,

@@ -16,7 +16,7 @@ from .key_arguments import KeyArguments
 from .literals import Lifted
 from .progress import Advance
 from .session import consumed
-from .settings import Settings
+from .settings import SessionSettings
 from .values import plain_item, read_item, write_json
 
 
@@ -70,7 +70,7 @@ class Reading:
         self.units += consumed(answer)
         self.advance(answer["ScannedCount"])
 
-    def more(self, settings: Settings) -> str:
+    def more(self, settings: SessionSettings) -> str:
         """Return the part of the footer about further pages, or ""."""
         if self.last is None:
             return ""

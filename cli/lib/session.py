@@ -20,7 +20,7 @@ from ...model.errors import LogLockedError
 from .errors import CommandError, ExitCode
 from .key_arguments import KeyArguments
 from .output import Output, counted, time_text, units_text
-from .settings import Settings
+from .settings import SessionSettings
 
 _HOST_AND_PORT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}")
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Session:
     """One run of the program. `close` closes all that it opened."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
         self.output = Output(settings)
         self._shapes: dict[str, KeyArguments] = {}

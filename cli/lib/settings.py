@@ -36,7 +36,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SessionSettings:
     """The global flags.
 
     Attributes:

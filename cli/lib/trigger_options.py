@@ -25,7 +25,7 @@ from ...model.subscriptions.setting_types import (
     SomeOf,
     TableName,
 )
-from ...model.subscriptions.settings import SUBSCRIPTION_SETTINGS, Setting, setting_named
+from ...model.subscriptions.settings import SUBSCRIPTION_SETTINGS, SubscriptionSetting, setting_named
 from ...streams.decorator import default_text, setting_value
 from ...streams.sinks import MODULES, sink_kind, sink_kinds
 from .errors import CommandError, ExitCode
@@ -34,7 +34,7 @@ from .values import read_json, read_text, write_json
 Settings = dict[str, Any]
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
-Sink: TypeAlias = Annotated[
+SinkOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--sink",
@@ -103,7 +103,7 @@ def _parameter(name: str, type_: type, info: OptionInfo) -> Parameter:
     )
 
 
-def _option_type(setting: Setting) -> type:
+def _option_type(setting: SubscriptionSetting) -> type:
     match setting.type:
         case Int():
             return int
@@ -112,7 +112,7 @@ def _option_type(setting: Setting) -> type:
     return str
 
 
-def _is_generated(setting: Setting) -> bool:
+def _is_generated(setting: SubscriptionSetting) -> bool:
     """Return whether the option follows from the setting's type; filter_options.py declares the others."""
     match setting.type:
         case Int() | Seconds() | Bool() | OneOf() | BackoffRange() | TableName():
@@ -191,7 +191,7 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     }
 
 
-def _setting_of(setting: Setting, value: Any) -> Any:
+def _setting_of(setting: SubscriptionSetting, value: Any) -> Any:
     match setting.type:
         case SomeOf(words=words):
             return list(words) if value else []

@@ -3,6 +3,6 @@
 from .client import Clients
 from .log import KafkaLog
 from .reader import KafkaReader
-from .settings import Address, Security
+from .settings import KafkaAddress, Security
 
-__all__ = ["Address", "Clients", "KafkaLog", "KafkaReader", "Security"]
+__all__ = ["Clients", "KafkaAddress", "KafkaLog", "KafkaReader", "Security"]

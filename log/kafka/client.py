@@ -13,7 +13,7 @@ from kafka.errors import KafkaConfigurationError, KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from ...model.errors import LogError
-from .settings import Address, Security
+from .settings import KafkaAddress, Security
 
 MESSAGE_BYTES: Final = 20 << 20
 """The largest message in bytes: a request of 16 MiB, and headroom."""
@@ -36,7 +36,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 class Clients:
     """Creates clients of the brokers at an address."""
 
-    def __init__(self, address: Address, security: Security) -> None:
+    def __init__(self, address: KafkaAddress, security: Security) -> None:
         self.address = address
         self._security = security
 

@@ -27,7 +27,7 @@ from .end_offsets import EndCallback, EndOffsets
 from .log_identity import LogIdentity
 from .producer import AppendProducer
 from .reader import KafkaReader
-from .settings import Address, Security
+from .settings import KafkaAddress, Security
 
 LOG_ID_BYTES: Final = 16
 
@@ -187,7 +187,7 @@ class KafkaLog:
 
 
 def _clients(url: str, security: Security | None) -> Clients:
-    address, security = Address.of(url), security or Security()
+    address, security = KafkaAddress.of(url), security or Security()
     if warning := security.warning(address):
         logger.warning("%s", warning)
     return Clients(address, security)

@@ -29,7 +29,7 @@ _NAMESPACE: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class KafkaAddress:
     """The bootstrap brokers, and the namespace of topic and group.
 
     >>> Address.of("kafka://127.0.0.1:9092,127.0.0.1:9093/shop").topic
@@ -40,7 +40,7 @@ class Address:
     namespace: str
 
     @classmethod
-    def of(cls, url: str) -> "Address":
+    def of(cls, url: str) -> "KafkaAddress":
         """Parse a `kafka://` address.
 
         Raises:
@@ -138,7 +138,7 @@ class Security:
         """Whether the connection is encrypted."""
         return self.security_protocol.endswith("SSL")
 
-    def warning(self, address: Address) -> str | None:
+    def warning(self, address: KafkaAddress) -> str | None:
         """Return a warning if the connection leaves this machine without encryption."""
         if self.uses_tls or address.is_loopback:
             return None

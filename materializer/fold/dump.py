@@ -27,7 +27,7 @@ from .feed import frames as feed
 from .state import DefinitionRollout, Index, PartitionState, Table
 from .storage import HASHES, Store
 from .transactions import frames as transactions
-from .view import Entry, ScanPosition, StoreView
+from .view import ScanPosition, StoreView, ViewEntry
 
 STATE: Final = b"S"
 ORIGIN: Final = b"O"
@@ -90,7 +90,7 @@ class StillDump:
         yield _frame(END, b"")
 
 
-def _in_chunks(view: StoreView) -> Iterator[Entry]:
+def _in_chunks(view: StoreView) -> Iterator[ViewEntry]:
     """Yield the entries of a view whose store changes between any two of them."""
     after: ScanPosition = (0, b"", b"")  # before all: no partition key is empty
     while entries := list(islice(view.scan(after, HASHES), _READ_AHEAD)):
@@ -197,7 +197,7 @@ def _index(index: Index) -> dict[str, Any]:
     return frame
 
 
-def _item(entry: Entry) -> bytes:
+def _item(entry: ViewEntry) -> bytes:
     _, pk, sk, (item, size) = entry
     return _frame(ITEM, _ITEM.pack(len(pk), len(sk), len(item), size) + pk + sk + item)
 

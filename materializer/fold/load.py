@@ -20,7 +20,7 @@ from ...model.tables import TableDefinition
 from . import dump
 from .feed import frames as feed
 from .outbox import size_of
-from .state import DefinitionRollout, Index, Outbox, PartitionState, Pending, Table, Token
+from .state import DefinitionRollout, Index, Outbox, PartitionState, Pending, Table, TransactionToken
 from .storage import Store, Stored
 from .transactions import frames as transactions
 
@@ -92,7 +92,7 @@ class _Loader:
                 self.state.origins[origin] = next_number
             case dump.TOKEN:
                 name, fingerprint, time = orjson.loads(payload)
-                self.state.tokens[name] = Token(bytes.fromhex(fingerprint), time)
+                self.state.tokens[name] = TransactionToken(bytes.fromhex(fingerprint), time)
             case dump.TABLE:
                 self._begin_table(TableDefinition.from_json(orjson.loads(payload)))
             case dump.INDEX:

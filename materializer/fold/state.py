@@ -99,7 +99,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TransactionToken:
     """A used ClientRequestToken: the fingerprint of its payload, and the log time of its use."""
 
     fingerprint: bytes
@@ -163,7 +163,7 @@ class PartitionState:
     tables: dict[int, Table] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     origins: dict[bytes, int] = field(default_factory=dict)
-    tokens: dict[str, Token] = field(default_factory=dict)
+    tokens: dict[str, TransactionToken] = field(default_factory=dict)
     transactions: Transactions = field(default_factory=Transactions)
     outboxes: dict[int, Outbox] = field(default_factory=dict)
     unacknowledged_bytes: int = 0

@@ -17,7 +17,7 @@ from .storage import Store, Stored
 ScanPosition: TypeAlias = tuple[int, bytes, bytes]
 """Hash, partition key, sort key: the order of a scan."""
 
-Entry: TypeAlias = tuple[int, bytes, bytes, Stored]
+ViewEntry: TypeAlias = tuple[int, bytes, bytes, Stored]
 
 
 class StoreView:
@@ -49,14 +49,14 @@ class StoreView:
                 return found
         return self._store.get(pk, sk)
 
-    def scan(self, after: ScanPosition, hash_high: int) -> Iterator[Entry]:
+    def scan(self, after: ScanPosition, hash_high: int) -> Iterator[ViewEntry]:
         """Yield the entries after `after` whose hash is less than `hash_high`, in the order of a scan."""
         live = self._store.scan(after, after[0], hash_high)
         if not self._old:
             return live
         return self._overlaid(live, self._old.irange(after, (hash_high,), inclusive=(False, False)))
 
-    def range(self, pk: bytes, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Entry]:
+    def range(self, pk: bytes, low: bytes, high: bytes | None, reverse: bool) -> Iterator[ViewEntry]:
         """Yield the entries of one partition key with low <= sort key < high, from either end."""
         hashed = self._store.hash_of(pk)
         live = ((hashed, pk, sk, stored) for sk, stored in self._store.range(pk, low, high, reverse))
@@ -67,8 +67,8 @@ class StoreView:
         return self._overlaid(live, kept, reverse=reverse)
 
     def _overlaid(
-        self, live: Iterator[Entry], kept: Iterator[ScanPosition], *, reverse: bool = False
-    ) -> Iterator[Entry]:
+        self, live: Iterator[ViewEntry], kept: Iterator[ScanPosition], *, reverse: bool = False
+    ) -> Iterator[ViewEntry]:
         """Merge live entries with kept ones; at the same place the kept one counts."""
         old = self._old
         position = next(kept, None)

@@ -64,7 +64,7 @@ REQUIRED: Final = _Required()
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SubscriptionSetting:
     """The declaration of one setting.
 
     Attributes:
@@ -86,15 +86,15 @@ class Setting:
 
 
 SUBSCRIPTION_SETTINGS: Final = (
-    Setting(
+    SubscriptionSetting(
         "TableNames",
         TableNames(),
         REQUIRED,
         "Tables whose changes are delivered.",
         flag="--table",
     ),
-    Setting("Sink", SinkSettings(), REQUIRED, "Target of the calls.", flag="--sink"),
-    Setting(
+    SubscriptionSetting("Sink", SinkSettings(), REQUIRED, "Target of the calls.", flag="--sink"),
+    SubscriptionSetting(
         "Start",
         StartPosition(),
         {"At": "NOW"},
@@ -102,8 +102,8 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="start",
         flag="--from",
     ),
-    Setting("End", EndPosition(), None, "Position after which the subscription stops."),
-    Setting(
+    SubscriptionSetting("End", EndPosition(), None, "Position after which the subscription stops."),
+    SubscriptionSetting(
         "Events",
         SomeOf(EVENTS, least=1),
         list(EVENTS),
@@ -111,7 +111,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="on",
         flag="--on",
     ),
-    Setting(
+    SubscriptionSetting(
         "Filter",
         FilterExpression(),
         None,
@@ -119,7 +119,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="when",
         flag="--when",
     ),
-    Setting(
+    SubscriptionSetting(
         "FilterCriteria",
         FilterPatterns(),
         None,
@@ -127,7 +127,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="patterns",
         flag="--pattern",
     ),
-    Setting(
+    SubscriptionSetting(
         "BatchSize",
         Int(1, 10_000),
         100,
@@ -135,7 +135,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="batch",
         flag="--batch",
     ),
-    Setting(
+    SubscriptionSetting(
         "MaximumBatchingWindowInSeconds",
         Seconds(0, 300),
         0,
@@ -143,7 +143,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="window",
         flag="--window",
     ),
-    Setting(
+    SubscriptionSetting(
         "ParallelizationFactor",
         Int(1, 64),
         1,
@@ -151,7 +151,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="workers",
         flag="--workers",
     ),
-    Setting(
+    SubscriptionSetting(
         "MaximumRetryAttempts",
         Int(-1, 10_000),
         -1,
@@ -159,7 +159,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="retries",
         flag="--retries",
     ),
-    Setting(
+    SubscriptionSetting(
         "MaximumRecordAgeInSeconds",
         Seconds(60, 604_800, unlimited=True),
         UNLIMITED,
@@ -167,7 +167,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="max_age",
         flag="--max-age",
     ),
-    Setting(
+    SubscriptionSetting(
         "BisectBatchOnFunctionError",
         Bool(),
         False,
@@ -175,14 +175,14 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="bisect",
         flag="--bisect/--no-bisect",
     ),
-    Setting(
+    SubscriptionSetting(
         "FunctionResponseTypes",
         SomeOf(("ReportBatchItemFailures",)),
         [],
         "The handler's answer names the records that failed (ReportBatchItemFailures).",
         flag="--partial/--no-partial",
     ),
-    Setting(
+    SubscriptionSetting(
         "Backoff",
         BackoffRange(1, 60, Seconds(0, 3600)),
         {"First": 1, "Most": 60},
@@ -190,7 +190,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="backoff",
         flag="--backoff",
     ),
-    Setting(
+    SubscriptionSetting(
         "OnFailure",
         OneOf(("isolate", "batch", "block")),
         "isolate",
@@ -198,7 +198,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="on_failure",
         flag="--on-failure",
     ),
-    Setting(
+    SubscriptionSetting(
         "DeadLetterTable",
         TableName(),
         "{name}.dlq",
@@ -206,7 +206,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="dlq",
         flag="--dlq",
     ),
-    Setting(
+    SubscriptionSetting(
         "TumblingWindowInSeconds",
         Seconds(0, 900),
         0,
@@ -214,7 +214,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="tumbling",
         flag="--tumbling",
     ),
-    Setting(
+    SubscriptionSetting(
         "Transactions",
         OneOf(("separate", "together")),
         "separate",
@@ -222,7 +222,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="transactions",
         flag="--transactions",
     ),
-    Setting(
+    SubscriptionSetting(
         "MaximumLag",
         Int(1, INT_MAX),
         None,
@@ -230,7 +230,7 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="max_lag",
         flag="--max-lag",
     ),
-    Setting(
+    SubscriptionSetting(
         "TimeoutSeconds",
         Seconds(0, 86_400),
         60,
@@ -238,8 +238,8 @@ SUBSCRIPTION_SETTINGS: Final = (
         keyword="timeout",
         flag="--timeout",
     ),
-    Setting("Replay", Bool(), False, "Mark the deliveries as a replay; foldb sets it."),
-    Setting(
+    SubscriptionSetting("Replay", Bool(), False, "Mark the deliveries as a replay; foldb sets it."),
+    SubscriptionSetting(
         "DeclaredIn", Text(4096), None, "File whose `@trigger` declares the subscription; foldb sets it."
     ),
 )
@@ -271,7 +271,7 @@ class TriggerSettings(TypedDict, total=False):
 _BY_NAME: Final = {setting.name: setting for setting in SUBSCRIPTION_SETTINGS}
 
 
-def setting_named(name: str) -> Setting:
+def setting_named(name: str) -> SubscriptionSetting:
     """Return the declaration of a setting."""
     return _BY_NAME[name]
 
@@ -321,7 +321,7 @@ def check_start(value: Any) -> dict[str, Any]:
     return StartPosition().check("Start", value)
 
 
-def _checked(setting: Setting, subscription: str, request: Mapping[str, Any]) -> Any:
+def _checked(setting: SubscriptionSetting, subscription: str, request: Mapping[str, Any]) -> Any:
     if setting.name not in request:
         value = setting.default
         if isinstance(value, str):

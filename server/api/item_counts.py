@@ -15,14 +15,14 @@ from ...model.capacity import storage_bytes
 from ...model.errors import RequestError
 
 
-class Count(NamedTuple):
+class ItemCount(NamedTuple):
     """A number of items, and their bytes with the overhead of storage."""
 
     items: int
     bytes: int
 
 
-Counts: TypeAlias = tuple[Count, dict[str, Count]]
+Counts: TypeAlias = tuple[ItemCount, dict[str, ItemCount]]
 Callback: TypeAlias = Callable[[Counts], None]
 
 
@@ -51,7 +51,7 @@ class ItemCounter:
             self._count(table, partial(self._cache, table_id, callback))
         else:
             items, indexes = counted[1]
-            callback((items, {name: indexes.get(name, Count(0, 0)) for name in table.indexes}))
+            callback((items, {name: indexes.get(name, ItemCount(0, 0)) for name in table.indexes}))
 
     def _count(self, table: Table, callback: Callback) -> None:
         if self._partitions is None:
@@ -65,8 +65,8 @@ class ItemCounter:
         callback(counts)
 
 
-def _of(store: Store) -> Count:
-    return Count(store.count, storage_bytes(store.count, store.size))
+def _of(store: Store) -> ItemCount:
+    return ItemCount(store.count, storage_bytes(store.count, store.size))
 
 
 def _added_up(table: Table, status: dict[str, Any] | RequestError) -> Counts:
@@ -76,7 +76,7 @@ def _added_up(table: Table, status: dict[str, Any] | RequestError) -> Counts:
     return _sum(counts, table.definition.id), {index.name: _sum(counts, index.id) for index in indexes}
 
 
-def _sum(counts: Iterable[dict[str, tuple[int, int]]], owner: int) -> Count:
+def _sum(counts: Iterable[dict[str, tuple[int, int]]], owner: int) -> ItemCount:
     found = [each[str(owner)] for each in counts if str(owner) in each]
     items, size = sum(items for items, _ in found), sum(size for _, size in found)
-    return Count(items, storage_bytes(items, size))
+    return ItemCount(items, storage_bytes(items, size))

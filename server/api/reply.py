@@ -25,7 +25,7 @@ class ReplySink(Protocol):
         ...
 
 
-class Record(Protocol):
+class ReplyRecord(Protocol):
     """The record of a request in the request log.
 
     Attributes:
@@ -74,7 +74,7 @@ class Reply:
         self.after = after
         self.bearer: Bearer | None = None
         self.depth = 0
-        self.record: Record | None = None
+        self.record: ReplyRecord | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation

@@ -24,11 +24,11 @@ from ...model.tables import TableDefinition, name_of
 from ...model.throughput import units_of
 from ..database import Database
 from . import table_rules
-from .item_counts import Count, Counts
+from .item_counts import Counts, ItemCount
 from .reply import Reply
 
 # Replies with the table after the command, and the position.
-Answer: TypeAlias = Callable[[TableDefinition, ResultPosition], None]
+AnswerBuilder: TypeAlias = Callable[[TableDefinition, ResultPosition], None]
 
 _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 
@@ -76,7 +76,7 @@ def change(
         limits=database.limits,
         units=units_of(others),
     )
-    description: Answer = partial(describe_to, database, reply, "TableDescription", table, omit=omit)
+    description: AnswerBuilder = partial(describe_to, database, reply, "TableDescription", table, omit=omit)
     send = description if answer is None else _reply_with(reply, answer)
     _submit(database, operation, body, reply, send, table=definition.id)
 
@@ -106,7 +106,7 @@ def describe_to(
         reply.ok(orjson.dumps({member: shown}), position)
 
     if table is None:
-        on_counted((Count(0, 0), {}))
+        on_counted((ItemCount(0, 0), {}))
     else:
         database.counts.of(table, on_counted)
 
@@ -136,7 +136,7 @@ def table_to_tag(database: Database, arn: str) -> Table:
     return table
 
 
-def _reply_with(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> Answer:
+def _reply_with(reply: Reply, answer: Callable[[TableDefinition], dict[str, Any] | None]) -> AnswerBuilder:
     def send(definition: TableDefinition, position: ResultPosition) -> None:
         content = answer(definition)
         reply.ok(b"" if content is None else orjson.dumps(content), position)
@@ -149,7 +149,7 @@ def _submit(
     operation: str,
     body: dict[str, Any],
     reply: Reply,
-    answer: Answer,
+    answer: AnswerBuilder,
     *,
     table: int = 0,
     uuid: str = "",
@@ -162,7 +162,7 @@ def _submit(
     database.partition.submit(command, len(request), partial(_answer, reply, answer))
 
 
-def _answer(reply: Reply, answer: Answer, outcome: Outcome, position: ResultPosition) -> None:
+def _answer(reply: Reply, answer: AnswerBuilder, outcome: Outcome, position: ResultPosition) -> None:
     if isinstance(outcome, TableDefined):
         answer(outcome.definition, position)
     else:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...model.errors import ExpiredTokenError, MissingAuthenticationTokenError, UnrecognizedClientError
 from .keyfile import Key, KeyFileError, Keys, read_keys
-from .verify import Head, Verifier
+from .verify import SignedHead, Verifier
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Guard:
         self.keys: Keys = read_keys(path)
         self._verifier = Verifier(self.keys)
 
-    def admit(self, head: Head, body: bytes) -> Key:
+    def admit(self, head: SignedHead, body: bytes) -> Key:
         """Return the key that signed a request; `body` is as it was sent.
 
         Raises:

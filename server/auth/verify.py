@@ -36,7 +36,7 @@ _CLAIMS_MAX = 1000
 _CLAIM_BYTES = 1024
 
 
-class Head(Protocol):
+class SignedHead(Protocol):
     """The part of a request's head that signatures cover; see http/request_head.py."""
 
     fields: dict[bytes, bytes]
@@ -102,7 +102,7 @@ class Verifier:
         self._keys = keys
         self._claims: dict[bytes, Claim] = {}
 
-    def verify(self, head: Head, body: bytes, now_ms: int) -> Key:
+    def verify(self, head: SignedHead, body: bytes, now_ms: int) -> Key:
         """Return the key that signed the request; `body` is as it was sent.
 
         Raises:
@@ -183,7 +183,7 @@ def _names(listed: bytes) -> tuple[bytes, ...]:
     return names
 
 
-def _check_fields(head: Head, claim: Claim) -> None:
+def _check_fields(head: SignedHead, claim: Claim) -> None:
     """Refuse unsigned fields with a meaning to AWS, and repeated signed fields.
 
     Raises:

@@ -11,7 +11,7 @@ goes to any node. The assignment is a pure function of the members and their des
 from collections import Counter
 from collections.abc import Sequence
 
-from .link import Address
+from .link import PeerAddress
 from .routes import Member, Route
 
 
@@ -40,7 +40,7 @@ def _one_per_address(members: Sequence[Member]) -> list[Member]:
 
     A node that was killed and restarted is a member twice until the session of the first expires.
     """
-    latest: dict[Address, Member] = {}
+    latest: dict[PeerAddress, Member] = {}
     for member in sorted(members, key=lambda member: (-len(member.warm), member.name)):
         latest[member.address] = member  # the member that has folded the least was started last
     return sorted(latest.values(), key=lambda member: member.name)

@@ -15,7 +15,7 @@ from ...model.limits import limits_named
 from ..auth.keyfile import read_keys
 from ..settings import Settings
 from .cluster import NodeConfig
-from .link import Address
+from .link import PeerAddress
 from .membership import Membership
 from .routes import RoutingTable
 
@@ -32,7 +32,7 @@ def config_of(settings: Settings, log: Log) -> NodeConfig:
     genesis = log.genesis(0)
 
     def join(
-        address: Address,
+        address: PeerAddress,
         folded: Callable[[], tuple[list[int], list[int]]],
         on_table: Callable[[RoutingTable], None],
     ) -> Membership:

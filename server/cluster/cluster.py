@@ -23,7 +23,7 @@ from ...model.limits import Limits
 from ..partitions import Partitions
 from .handshake import LOOPBACK_SECRET, Identity
 from .hosting import HostedPartitions
-from .link import Address, Link, Timeouts
+from .link import Link, PeerAddress, Timeouts
 from .listener import PeerListener, ServedNode
 from .peer_links import PeerLinks
 from .remote import PartitionRoute, RemotePartition
@@ -59,7 +59,9 @@ class Group(Protocol):
     def close(self, timeout_s: float) -> None: ...
 
 
-Join = Callable[[Address, Callable[[], tuple[list[int], list[int]]], Callable[[RoutingTable], None]], Group]
+Join = Callable[
+    [PeerAddress, Callable[[], tuple[list[int], list[int]]], Callable[[RoutingTable], None]], Group
+]
 """Returns the membership of a node, given its address, its folded partitions and a callback for routing tables."""
 
 
@@ -77,7 +79,7 @@ class NodeConfig:
         timeouts: The timeouts of calls between nodes.
     """
 
-    address: Address
+    address: PeerAddress
     join: Join
     secret: bytes | None
     log_id: bytes
@@ -325,11 +327,11 @@ class Cluster:
             self.apply(max(tables, key=lambda table: table.generation))
         return True
 
-    async def ask_nodes(self) -> dict[Address, Any]:
+    async def ask_nodes(self) -> dict[PeerAddress, Any]:
         """Return the state of each node; None for an unreachable one."""
         return {self.address: self._own_figures(), **await self._links.figures()}
 
-    def positions_of(self, address: Address) -> dict[int, int]:
+    def positions_of(self, address: PeerAddress) -> dict[int, int]:
         """Return by partition the offset of the next entry to fold, from a node's last heartbeat."""
         return self._hosting.positions() if address == self.address else self._links.positions_of(address)
 

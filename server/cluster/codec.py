@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-Plain: TypeAlias = Any
+PlainValue: TypeAlias = Any
 """None, bool, int, str, bytes, and lists and dicts of them."""
 
 T = TypeVar("T")
@@ -32,8 +32,8 @@ T = TypeVar("T")
 class Converter(NamedTuple):
     """How a member is encoded and decoded; None where it is sent or read as it is. A member that is None stays None."""
 
-    encode: Callable[[Any], Plain] | None
-    decode: Callable[[Plain], Any] | None
+    encode: Callable[[Any], PlainValue] | None
+    decode: Callable[[PlainValue], Any] | None
 
 
 AS_IS: Final = Converter(None, None)
@@ -44,7 +44,7 @@ DECIMAL: Final = Converter(str, int)
 _PLAIN: Final = (bool, int, str, bytes, dict, Any)
 
 
-class Message(Generic[T]):
+class WireMessage(Generic[T]):
     """The codec of one class.
 
     Its two functions are compiled from source, as those of a dataclass are: a loop over converters took twice as long
@@ -66,7 +66,7 @@ class Message(Generic[T]):
         optional = [NoneType in get_args(hints[name]) for name in self.names]
         self.encode, self.decode = _compiled(self, self._converters, optional)
 
-    def decode_some(self, data: Plain) -> T:
+    def decode_some(self, data: PlainValue) -> T:
         """Return the object of a list with fewer or more members than this release has."""
         found = {
             name: member if member is None or each.decode is None else each.decode(member)
@@ -83,16 +83,16 @@ class Message(Generic[T]):
 class Tagged:
     """The codec of a union of classes: the index of the class comes first. Add classes at the end only."""
 
-    def __init__(self, *messages: Message[Any]) -> None:
+    def __init__(self, *messages: WireMessage[Any]) -> None:
         self._messages = messages
         self._tags = {message.kind: (tag, message.encode) for tag, message in enumerate(messages)}
 
-    def encode(self, value: Any) -> list[Plain]:
+    def encode(self, value: Any) -> list[PlainValue]:
         """Return the tag and the members."""
         tag, encode = self._tags[type(value)]
         return [tag, *encode(value)]
 
-    def decode(self, data: Plain) -> Any:
+    def decode(self, data: PlainValue) -> Any:
         """Return the object."""
         tag, *members = data
         return self._messages[tag].decode(members)
@@ -119,7 +119,7 @@ def converter_of(hint: Any) -> Converter:
     elif origin is tuple and all(converter_of(each) is AS_IS for each in arguments):
         return Converter(None, _tuple_of(len(arguments)))
     elif is_dataclass(hint) or hasattr(hint, "_fields"):
-        return Message(hint).converter
+        return WireMessage(hint).converter
     raise TypeError(f"no converter for {hint}")
 
 
@@ -132,8 +132,8 @@ _CONVERTERS: Final[dict[Any, Converter]] = {}
 
 
 def _compiled(
-    message: Message[T], converters: Sequence[Converter], optional: Sequence[bool]
-) -> tuple[Callable[[T], list[Plain]], Callable[[Plain], T]]:
+    message: WireMessage[T], converters: Sequence[Converter], optional: Sequence[bool]
+) -> tuple[Callable[[T], list[PlainValue]], Callable[[PlainValue], T]]:
     """Return the functions `encode` and `decode` of a message."""
     scope: dict[str, Any] = {"kind": message.kind, "decode_some": message.decode_some}
     names = message.names
@@ -179,8 +179,8 @@ def _list_of(inner: Converter) -> Converter:
     )
 
 
-def _tuple_of(count: int) -> Callable[[Plain], Any]:
-    def decode(data: Plain) -> Any:
+def _tuple_of(count: int) -> Callable[[PlainValue], Any]:
+    def decode(data: PlainValue) -> Any:
         if len(data) != count:
             raise ValueError(f"{len(data)} members for a tuple of {count}")
         return tuple(data)

@@ -9,7 +9,7 @@ import logging
 from typing import cast
 
 from ...model.errors import FoldbError
-from .codec import Plain
+from .codec import PlainValue
 from .handshake import HANDSHAKE_BYTES
 from .wire import FRAME_BYTES, LENGTH, WireError, frame, unpacked
 
@@ -26,7 +26,7 @@ class Frames(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self._max_bytes = HANDSHAKE_BYTES
 
-    def on_frame(self, value: Plain) -> None:
+    def on_frame(self, value: PlainValue) -> None:
         """Handle a received frame."""
         raise NotImplementedError
 
@@ -38,7 +38,7 @@ class Frames(asyncio.Protocol):
         """Accept frames of any length: the other end has authenticated itself."""
         self._max_bytes = FRAME_BYTES
 
-    def send(self, value: Plain) -> int:
+    def send(self, value: PlainValue) -> int:
         """Send a frame at the end of this turn, and return its length.
 
         Raises:

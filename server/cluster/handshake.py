@@ -12,7 +12,7 @@ import hmac
 from typing import Any, Final, NamedTuple
 
 from ...model.errors import FoldbError
-from .codec import Plain
+from .codec import PlainValue
 from .wire import VERSION, WireError
 
 MAGIC: Final = "foldb"
@@ -35,12 +35,12 @@ class Identity(NamedTuple):
     log_id: bytes
 
 
-def hello(identity: Identity, nonce: bytes) -> Plain:
+def hello(identity: Identity, nonce: bytes) -> PlainValue:
     """Return the first frame of either end: a caller adds its revision, a listener its proof."""
     return [MAGIC, VERSION, identity.log_id, nonce]
 
 
-def read_hello(plain: Plain, identity: Identity) -> tuple[bytes, list[Any]]:
+def read_hello(plain: PlainValue, identity: Identity) -> tuple[bytes, list[Any]]:
     """Return the nonce of the other end's hello, and the members that follow it.
 
     Raises:

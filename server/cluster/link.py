@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...materializer.partition import ResultPosition
 from ...model.errors import FoldbError
-from .codec import Plain
+from .codec import PlainValue
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello
 from .messages import decode_result_position
@@ -25,7 +25,7 @@ from .wire import ANSWERED, NOT_HERE, REVISION, Method, WireError, reading
 
 logger = logging.getLogger(__name__)
 
-Address: TypeAlias = tuple[str, int]
+PeerAddress: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Link:
 
     def __init__(
         self,
-        address: Address,
+        address: PeerAddress,
         identity: Identity,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -191,7 +191,7 @@ class _Connection(Frames):
         super().connection_made(transport)
         self.send([*hello(self._identity, self._nonce), REVISION])
 
-    def on_frame(self, value: Plain) -> None:
+    def on_frame(self, value: PlainValue) -> None:
         self._received_at = self._loop.time()
         if not self.authenticated.done():
             self._authenticate(value)
@@ -200,7 +200,7 @@ class _Connection(Frames):
         else:
             self._on_answer(*value)
 
-    def _authenticate(self, value: Plain) -> None:
+    def _authenticate(self, value: PlainValue) -> None:
         nonce, more = read_hello(value, self._identity)
         check_proof(more and more[0], self._identity, "listener", self._nonce, nonce)
         self.trust()
@@ -222,7 +222,7 @@ class _Connection(Frames):
         self._calls[self._last_call_id] = _Call(method, arguments, on_result, size, deadline)
 
     def _on_answer(
-        self, call_id: int, status: int, result: Plain, position: Plain, time_ms: int | None = None
+        self, call_id: int, status: int, result: PlainValue, position: PlainValue, time_ms: int | None = None
     ) -> None:
         call = self._calls.pop(call_id, None)
         if call is None:

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 from ...materializer.partition import Partition, ResultPosition
 from ...model.errors import FoldbError
 from ...model.limits import Limits
-from .codec import Plain
+from .codec import PlainValue
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
-from .link import Address
+from .link import PeerAddress
 from .messages import encode_position
 from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
@@ -38,7 +38,7 @@ class ServedNode(NamedTuple):
     """
 
     partition: Callable[[int], Partition | None]
-    figures: Callable[[], Plain]
+    figures: Callable[[], PlainValue]
     positions: Callable[[], dict[int, int]]
     limits: Limits
 
@@ -69,7 +69,7 @@ class PeerListener:
         self._tls = tls
         self._server: asyncio.Server | None = None
 
-    async def start(self, address: Address) -> Address:
+    async def start(self, address: PeerAddress) -> PeerAddress:
         """Listen, and return the address, in which a free port replaces port 0.
 
         Raises:
@@ -112,7 +112,7 @@ class _Caller(Frames):
         else:
             self._timeout = self._loop.call_later(_AUTHENTICATION_S, self.abort)
 
-    def on_frame(self, value: Plain) -> None:
+    def on_frame(self, value: PlainValue) -> None:
         if not self._is_authenticated:
             self._authenticate(value)
         elif value == [0]:
@@ -120,7 +120,7 @@ class _Caller(Frames):
         else:
             self._on_call(value)
 
-    def _authenticate(self, value: Plain) -> None:
+    def _authenticate(self, value: PlainValue) -> None:
         listener = self._listener
         identity = listener.identity
         if self._nonces is None:
@@ -137,7 +137,7 @@ class _Caller(Frames):
                 self._timeout.cancel()
             self.trust()
 
-    def _on_call(self, value: Plain) -> None:
+    def _on_call(self, value: PlainValue) -> None:
         call_id, method, partition_id, arguments = reading(_envelope, value)
         served = self._listener.served
         if method is NODE:
@@ -189,6 +189,6 @@ class _Caller(Frames):
             logger.warning("closed the connection of another node: %s", error)
 
 
-def _envelope(value: Plain) -> tuple[int, Any, int, Plain]:
+def _envelope(value: PlainValue) -> tuple[int, Any, int, PlainValue]:
     call_id, method, partition_id, arguments = value
     return int(call_id), METHODS[method], int(partition_id), arguments

@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 
 from ...model.errors import LogError
 from .assignment import assign
-from .link import Address
+from .link import PeerAddress
 from .routes import Member, RoutingTable, decode_member, decode_table, encode_member, encode_table
 from .wire import WireError
 
@@ -93,7 +93,7 @@ class Membership:
         topic: str,
         group: str,
         partitions: int,
-        address: Address,
+        address: PeerAddress,
         *,
         folded: Callable[[], tuple[list[int], list[int]]],
         on_table: Callable[[RoutingTable], None],

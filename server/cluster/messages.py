@@ -16,8 +16,8 @@ import orjson
 from ...log.codec import decode_message, encode_message
 from ...log.commands import Action, Command, Context, Cut, Entry, Position, Put
 from ...materializer.feed_requests import (
+    ChangeCount,
     Changes,
-    Count,
     CountChanges,
     FindSequenceNumber,
     FoundSequenceNumber,
@@ -59,7 +59,7 @@ from ...model.limits import Limits
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from ..api import parameters
-from .codec import AS_IS, DECIMAL, Converter, Message, Plain, Tagged, register
+from .codec import AS_IS, DECIMAL, Converter, PlainValue, Tagged, WireMessage, register
 
 R = TypeVar("R", QueryRequest, ScanRequest)
 
@@ -78,7 +78,7 @@ def encode_command(value: Command) -> bytes:
     return encode_message(Entry(_NO_ORIGIN, 0, [value]))
 
 
-def decode_command(data: Plain) -> Command:
+def decode_command(data: PlainValue) -> Command:
     """Return the command."""
     [value] = decode_message(data).commands
     return value
@@ -87,12 +87,12 @@ def decode_command(data: Plain) -> Command:
 # Errors
 
 
-def encode_error(value: RequestError) -> Plain:
+def encode_error(value: RequestError) -> PlainValue:
     """Return an error's name, its message, and the further members of its answer."""
     return [value.wire_name, value.message, _details(value)]
 
 
-def _details(value: RequestError) -> Plain:
+def _details(value: RequestError) -> PlainValue:
     match value:
         case ConditionalCheckFailedError(item=item):
             return item
@@ -104,7 +104,7 @@ def _details(value: RequestError) -> Plain:
             return None
 
 
-def decode_error(data: Plain) -> RequestError:
+def decode_error(data: PlainValue) -> RequestError:
     """Return the error; an InternalServerError if only a later release has it."""
     name, message, details = data
     kind = ERRORS.get(name, InternalServerError)
@@ -129,32 +129,32 @@ register(Subscription, _json_of(Subscription.from_json))
 # Positions, keys and items
 
 
-def encode_position(value: ResultPosition) -> Plain:
+def encode_position(value: ResultPosition) -> PlainValue:
     """Return a position, or those of a cut, without log time."""
     if isinstance(value, Cut):
         return [encode_position(each) for each in value.positions]
     return [value.partition, value.offset, value.index]
 
 
-def decode_position(data: Plain) -> Position:
+def decode_position(data: PlainValue) -> Position:
     """Return the position."""
     partition, offset, index = data
     return Position(int(partition), int(offset), index)
 
 
-def decode_result_position(data: Plain, time_ms: int | None = None) -> ResultPosition:
+def decode_result_position(data: PlainValue, time_ms: int | None = None) -> ResultPosition:
     """Return the position or the cut, with its log time."""
     if data and isinstance(data[0], int):
         return replace(decode_position(data), time_ms=time_ms)
     return Cut(tuple(map(decode_position, data)), time_ms)
 
 
-def decode_keys(data: Plain) -> list[tuple[int, bytes, bytes]]:
+def decode_keys(data: PlainValue) -> list[tuple[int, bytes, bytes]]:
     """Return the keys of items."""
     return [(table, pk, sk) for table, pk, sk in data]
 
 
-def decode_stored(data: Plain) -> Stored | None:
+def decode_stored(data: PlainValue) -> Stored | None:
     """Return an item's bytes and size, which msgpack packs as they are."""
     if data is None:
         return None
@@ -162,12 +162,12 @@ def decode_stored(data: Plain) -> Stored | None:
     return item, size
 
 
-def encode_found(value: Found) -> Plain:
+def encode_found(value: Found) -> PlainValue:
     """Return an item, or False for one that cannot be read in isolation."""
     return False if isinstance(value, Conflict) else value
 
 
-def decode_found(data: Plain) -> Found:
+def decode_found(data: PlainValue) -> Found:
     """Return the item or the Conflict."""
     return Conflict() if data is False else decode_stored(data)
 
@@ -175,27 +175,27 @@ def decode_found(data: Plain) -> Found:
 # Pages
 
 _COMPILED: Final = ("plan", "values", "source")
-_QUERY: Final = Message(QueryRequest, omit=_COMPILED)
-_SCAN: Final = Message(ScanRequest, omit=_COMPILED)
-PAGE: Final = Message(Page)
+_QUERY: Final = WireMessage(QueryRequest, omit=_COMPILED)
+_SCAN: Final = WireMessage(ScanRequest, omit=_COMPILED)
+PAGE: Final = WireMessage(Page)
 
 
-def encode_query(request: QueryRequest) -> Plain:
+def encode_query(request: QueryRequest) -> PlainValue:
     """Return a query, with the body to compile first."""
     return [_source(request), *_QUERY.encode(request)]
 
 
-def encode_scan(request: ScanRequest) -> Plain:
+def encode_scan(request: ScanRequest) -> PlainValue:
     """Return a scan, with the body to compile first."""
     return [_source(request), *_SCAN.encode(request)]
 
 
-def decode_query(data: Plain, limits: Limits) -> QueryRequest:
+def decode_query(data: PlainValue, limits: Limits) -> QueryRequest:
     """Return the query, compiled with the limits of this node."""
     return _decode_read(_QUERY, data, limits)
 
 
-def decode_scan(data: Plain, limits: Limits) -> ScanRequest:
+def decode_scan(data: PlainValue, limits: Limits) -> ScanRequest:
     """Return the scan, compiled with the limits of this node."""
     return _decode_read(_SCAN, data, limits)
 
@@ -209,7 +209,7 @@ def _source(request: QueryRequest | ScanRequest) -> bytes | None:
     return orjson.dumps(request.source)
 
 
-def _decode_read(message: Message[R], data: Plain, limits: Limits) -> R:
+def _decode_read(message: WireMessage[R], data: PlainValue, limits: Limits) -> R:
     source, *members = data
     request = message.decode(members)
     if source is not None:
@@ -221,106 +221,106 @@ def _decode_read(message: Message[R], data: Plain, limits: Limits) -> R:
 
 # Change feeds
 
-_CHANGE: Final = Message(Change, sequence_number=DECIMAL)
+_CHANGE: Final = WireMessage(Change, sequence_number=DECIMAL)
 register(Change, _CHANGE.converter)
-register(Shard, Message(Shard, first=DECIMAL, last=DECIMAL).converter)
+register(Shard, WireMessage(Shard, first=DECIMAL, last=DECIMAL).converter)
 
 FEED_REQUEST: Final = Tagged(
-    Message(ReadChanges, after_sequence_number=DECIMAL, until=DECIMAL),
-    Message(FindSequenceNumber),
-    Message(ListShards),
-    Message(CountChanges, after_sequence_number=DECIMAL, until=DECIMAL),
+    WireMessage(ReadChanges, after_sequence_number=DECIMAL, until=DECIMAL),
+    WireMessage(FindSequenceNumber),
+    WireMessage(ListShards),
+    WireMessage(CountChanges, after_sequence_number=DECIMAL, until=DECIMAL),
 )
 
 FEED_ANSWER: Final = Tagged(
-    Message(Changes, next=DECIMAL, trim_horizon=DECIMAL),
-    Message(FoundSequenceNumber, after=DECIMAL, trim_horizon=DECIMAL),
-    Message(Shards),
-    Message(Count, end=DECIMAL),
+    WireMessage(Changes, next=DECIMAL, trim_horizon=DECIMAL),
+    WireMessage(FoundSequenceNumber, after=DECIMAL, trim_horizon=DECIMAL),
+    WireMessage(Shards),
+    WireMessage(ChangeCount, end=DECIMAL),
 )
 
 
 # Outcomes
 
-_APPLIED: Final = Message(Applied, action=AS_IS, sequence_number=DECIMAL)
-_UNITS: Final = Message(Units)
+_APPLIED: Final = WireMessage(Applied, action=AS_IS, sequence_number=DECIMAL)
+_UNITS: Final = WireMessage(Units)
 _NEW: Final = _APPLIED.names.index("new")
 _SAME_AS_PUT: Final = True  # sent for an item that is that of the put
 
 
-def encode_outcome(value: Outcome) -> Plain:
+def encode_outcome(value: Outcome) -> PlainValue:
     """Return an outcome, with the index of its class first."""
     tag, encode = _ENCODERS[type(value)]
     return [tag, *encode(value)]
 
 
-def decode_outcome(data: Plain, command: Command) -> Outcome:
+def decode_outcome(data: PlainValue, command: Command) -> Outcome:
     """Return the outcome of `command`."""
     tag, *members = data
     outcome: Outcome = _DECODERS[tag](command, members)
     return outcome
 
 
-def _encode_applied(value: Applied) -> Plain:
+def _encode_applied(value: Applied) -> PlainValue:
     row, action = _APPLIED.encode(value), value.action
     if isinstance(action, Put) and value.new == (action.item, action.size):
         row[_NEW] = _SAME_AS_PUT
     return row[1:]
 
 
-def _decode_applied(action: Any, data: Plain) -> Applied:
+def _decode_applied(action: Any, data: PlainValue) -> Applied:
     row = [action, *data]
     if row[_NEW] is _SAME_AS_PUT:
         row[_NEW] = [action.item, action.size]
     return _APPLIED.decode(row)
 
 
-def _encode_transacted(value: Transacted) -> Plain:
+def _encode_transacted(value: Transacted) -> PlainValue:
     return [[_encode_action(each) for each in value.actions], value.replayed]
 
 
-def _encode_action(value: Applied | CostOnly) -> Plain:
+def _encode_action(value: Applied | CostOnly) -> PlainValue:
     if isinstance(value, Applied):
         return _encode_applied(value)
     return {"units": _UNITS.encode(value.units), "size": value.collection_size}
 
 
-def _decode_transacted(command: Any, data: Plain) -> Transacted:
+def _decode_transacted(command: Any, data: PlainValue) -> Transacted:
     actions, replayed = data
     commanded: Sequence[Action] = command.actions
     return Transacted([_decode_action(*each) for each in zip(commanded, actions, strict=True)], replayed)
 
 
-def _decode_action(action: Action, data: Plain) -> Applied | CostOnly:
+def _decode_action(action: Action, data: PlainValue) -> Applied | CostOnly:
     if isinstance(data, dict):
         return CostOnly(_UNITS.decode(data["units"]), data["size"])
     return _decode_applied(action, data)
 
 
-_Encoder = Callable[[Any], list[Plain]]
-_Decoder = Callable[[Any, Plain], Outcome]
+_Encoder = Callable[[Any], list[PlainValue]]
+_Decoder = Callable[[Any, PlainValue], Outcome]
 
 
-def _plainly(message: Message[Any]) -> tuple[type, _Encoder, _Decoder]:
+def _plainly(message: WireMessage[Any]) -> tuple[type, _Encoder, _Decoder]:
     """Return the row of an outcome that does not depend on its command."""
     return message.kind, message.encode, lambda _, data: message.decode(data)
 
 
-_DONE_CHANGE: Final = Message(Change, omit=("tx", "stream", "is_read"), sequence_number=DECIMAL)
+_DONE_CHANGE: Final = WireMessage(Change, omit=("tx", "stream", "is_read"), sequence_number=DECIMAL)
 
 _KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
     # The index is what is sent. Add at the end only.
     (Applied, _encode_applied, _decode_applied),
-    _plainly(Message(Refused)),
+    _plainly(WireMessage(Refused)),
     (Transacted, _encode_transacted, _decode_transacted),
-    _plainly(Message(TransactionRefused)),
-    _plainly(Message(TableDefined)),
-    _plainly(Message(Completed, change=_DONE_CHANGE.converter)),
-    _plainly(Message(Skipped)),
-    _plainly(Message(Failed)),
-    _plainly(Message(TransactionStarted)),
-    _plainly(Message(MessageFolded, omit=("applied", "resolved", "share"))),
-    _plainly(Message(Subscribed)),
+    _plainly(WireMessage(TransactionRefused)),
+    _plainly(WireMessage(TableDefined)),
+    _plainly(WireMessage(Completed, change=_DONE_CHANGE.converter)),
+    _plainly(WireMessage(Skipped)),
+    _plainly(WireMessage(Failed)),
+    _plainly(WireMessage(TransactionStarted)),
+    _plainly(WireMessage(MessageFolded, omit=("applied", "resolved", "share"))),
+    _plainly(WireMessage(Subscribed)),
 ]
 _ENCODERS: Final = {kind: (tag, encode) for tag, (kind, encode, _) in enumerate(_KINDS)}
 _DECODERS: Final = [decode for _, _, decode in _KINDS]

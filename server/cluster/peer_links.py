@@ -6,7 +6,7 @@ from ssl import SSLContext
 from typing import Any
 
 from .handshake import Identity
-from .link import Address, Answered, CallResult, Link, Timeouts
+from .link import Answered, CallResult, Link, PeerAddress, Timeouts
 from .routes import RoutingTable
 from .wire import NODE
 
@@ -30,7 +30,7 @@ class PeerLinks:
         in_background: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         """`on_change` is called when a node becomes reachable or unreachable."""
-        self.links: dict[Address, Link] = {}
+        self.links: dict[PeerAddress, Link] = {}
         self._identity = identity
         self._loop = loop
         self._random_bytes = random_bytes
@@ -38,9 +38,9 @@ class PeerLinks:
         self._tls = tls
         self._on_change = on_change
         self._in_background = in_background
-        self._nodes: frozenset[Address] = frozenset()
+        self._nodes: frozenset[PeerAddress] = frozenset()
 
-    def connect(self, table: RoutingTable, own: Address) -> None:
+    def connect(self, table: RoutingTable, own: PeerAddress) -> None:
         """Connect to the nodes of a routing table, and close the links to all others later."""
         self._nodes = frozenset(table.nodes)
         for address in table.nodes:
@@ -57,21 +57,21 @@ class PeerLinks:
         for address in self.links.keys() - self._nodes:
             self._loop.call_later(self._timeouts.call, self._disconnect, address)
 
-    def _disconnect(self, address: Address) -> None:
+    def _disconnect(self, address: PeerAddress) -> None:
         if address not in self._nodes and address in self.links:
             self._in_background(self.links.pop(address).close())
 
-    def is_down(self, address: Address) -> bool:
+    def is_down(self, address: PeerAddress) -> bool:
         """Return whether the last attempt to connect to a node failed."""
         link = self.links.get(address)
         return link is not None and link.is_down
 
-    def positions_of(self, address: Address) -> dict[int, int]:
+    def positions_of(self, address: PeerAddress) -> dict[int, int]:
         """Return by partition the offset of the next entry to fold, from a node's last heartbeat."""
         link = self.links.get(address)
         return {} if link is None or not link.is_up else link.positions
 
-    async def figures(self) -> dict[Address, Any]:
+    async def figures(self) -> dict[PeerAddress, Any]:
         """Return the state of each node; None for an unreachable one."""
         calls = {address: self._figures_of(link) for address, link in self.links.items()}
         return dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgpack
 
-from .link import Address
+from .link import PeerAddress
 from .wire import WireError, reading
 
 _FORMAT: Final = 1
@@ -28,8 +28,8 @@ class Route(NamedTuple):
         moving: Whether the standby becomes the owner as soon as it has folded the partition.
     """
 
-    owner: Address
-    standby: Address | None = None
+    owner: PeerAddress
+    standby: PeerAddress | None = None
     moving: bool = False
 
 
@@ -41,7 +41,7 @@ class RoutingTable:
     routes: tuple[Route, ...]
 
     @property
-    def nodes(self) -> tuple[Address, ...]:
+    def nodes(self) -> tuple[PeerAddress, ...]:
         """All nodes that have a partition."""
         named = (node for route in self.routes for node in (route.owner, route.standby) if node is not None)
         return tuple(dict.fromkeys(named))
@@ -59,7 +59,7 @@ class Member:
     """
 
     name: str
-    address: Address
+    address: PeerAddress
     owned: frozenset[int] = frozenset()
     warm: frozenset[int] = frozenset()
 
@@ -89,7 +89,7 @@ def _read_table(data: bytes, generation: int) -> RoutingTable:
     form, addresses, rows, *_ = msgpack.unpackb(data)
     if form != _FORMAT:
         raise WireError("the routing table was made by another release")
-    nodes: list[Address] = [(host, port) for host, port in addresses]
+    nodes: list[PeerAddress] = [(host, port) for host, port in addresses]
     routes = tuple(
         Route(nodes[owner], None if standby is None else nodes[standby], bool(moving))
         for owner, standby, moving in rows
@@ -97,7 +97,7 @@ def _read_table(data: bytes, generation: int) -> RoutingTable:
     return RoutingTable(generation, routes)
 
 
-def encode_member(address: Address, owned: Sequence[int], warm: Sequence[int]) -> bytes:
+def encode_member(address: PeerAddress, owned: Sequence[int], warm: Sequence[int]) -> bytes:
     """Return the encoding of a node's description of itself."""
     data: bytes = msgpack.packb([_FORMAT, list(address), sorted(owned), sorted(warm)])
     return data

@@ -18,7 +18,7 @@ import msgpack
 from ...model.errors import FoldbError, NewerVersionError, RequestError
 from ...model.limits import Limits
 from . import messages
-from .codec import Plain
+from .codec import PlainValue
 
 VERSION: Final = 1
 """The version of the protocol. Both ends of a connection must have the same."""
@@ -53,25 +53,25 @@ class Method:
 
     name: str
     code: int
-    arguments: Callable[..., Plain]
-    read_arguments: Callable[[Plain, Limits], list[Any]]
-    result: Callable[[Any], Plain]
-    read_result: Callable[[Plain, Any], Any]
+    arguments: Callable[..., PlainValue]
+    read_arguments: Callable[[PlainValue, Limits], list[Any]]
+    result: Callable[[Any], PlainValue]
+    read_result: Callable[[PlainValue, Any], Any]
     is_repeatable: bool = True
     has_position: bool = True
 
 
-def _or_error(encode: Callable[[Any], Plain]) -> Callable[[Any], Plain]:
+def _or_error(encode: Callable[[Any], PlainValue]) -> Callable[[Any], PlainValue]:
     """Return an encoder of a result or of an error. Only an error is a dict."""
     return lambda value: (
         {"error": messages.encode_error(value)} if isinstance(value, RequestError) else encode(value)
     )
 
 
-def _read_or_error(decode: Callable[[Plain], Any]) -> Callable[[Plain, Any], Any]:
+def _read_or_error(decode: Callable[[PlainValue], Any]) -> Callable[[PlainValue, Any], Any]:
     """Return the decoder of a result or of an error."""
 
-    def read(data: Plain, _: Any) -> Any:
+    def read(data: PlainValue, _: Any) -> Any:
         return messages.decode_error(data["error"]) if isinstance(data, dict) else decode(data)
 
     return read
@@ -176,7 +176,7 @@ FEED: Final = Method(
 METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED)
 
 
-def frame(value: Plain) -> bytes:
+def frame(value: PlainValue) -> bytes:
     """Return a value as a frame.
 
     Raises:
@@ -188,7 +188,7 @@ def frame(value: Plain) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-def unpacked(data: bytes | memoryview) -> Plain:
+def unpacked(data: bytes | memoryview) -> PlainValue:
     """Return the value of a frame.
 
     Raises:

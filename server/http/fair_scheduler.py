@@ -23,7 +23,7 @@ LONG = frozenset((
 LONG_BODY_BYTES = 32 * 1024
 
 
-class Loop(Protocol):
+class SchedulerLoop(Protocol):
     """The part of an event loop that the scheduler uses."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
@@ -34,7 +34,7 @@ class FairScheduler:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: SchedulerLoop,
         limit: int,
         clock: Callable[[], float] = time.perf_counter,
         *,

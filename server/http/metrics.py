@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from ...materializer.feed_requests import Count
+from ...materializer.feed_requests import ChangeCount
 from ...materializer.worker import status_of
 from ...model.errors import RequestError
 from ...model.subscriptions.subscription import Status, Subscription
@@ -38,7 +38,7 @@ class Collected:
         lags: The lag of a subscription, by partition; None if a partition did not answer.
     """
 
-    feeds: dict[tuple[int, str], Count] = field(default_factory=dict)
+    feeds: dict[tuple[int, str], ChangeCount] = field(default_factory=dict)
     lags: dict[str, dict[str, dict[str, int]] | None] = field(default_factory=dict)
 
 
@@ -162,7 +162,7 @@ def _of_partitions(node: Node) -> Iterator["Metric"]:
     )
 
 
-def _of_feeds(feeds: Mapping[tuple[int, str], Count]) -> Iterator["Metric"]:
+def _of_feeds(feeds: Mapping[tuple[int, str], ChangeCount]) -> Iterator["Metric"]:
     labelled = [
         ({"partition": partition_id, "table": table}, count) for (partition_id, table), count in feeds.items()
     ]

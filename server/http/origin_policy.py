@@ -11,7 +11,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
-from .request_head import BadRequestError, Head
+from .request_head import BadRequestError, RequestHead
 
 # A name, an IPv4 address or an IPv6 address in brackets, and perhaps a port.
 _HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9_.-]{1,255}))(?::[0-9]{1,5})?")
@@ -62,7 +62,7 @@ class OriginPolicy:
         self._names = {"localhost", *(_bare(host) for host in hosts)}
         self._origins = {origin.lower().encode() for origin in origins}
 
-    def admit(self, head: Head) -> None:
+    def admit(self, head: RequestHead) -> None:
         """Accept a request, and set the header fields that its answer needs for a browser.
 
         Raises:
@@ -77,7 +77,7 @@ class OriginPolicy:
         elif head.method == b"POST" and not self._is_own(origin, host, head.fields.get(b"sec-fetch-site")):
             raise ForbiddenError("A page of another origin sent the request; --cors ORIGIN allows an origin.")
 
-    def preflight(self, head: Head) -> bytes:
+    def preflight(self, head: RequestHead) -> bytes:
         """Return the header fields of the answer to a preflight request; none if its origin is not allowed."""
         if not head.more:
             return b""

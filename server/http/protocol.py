@@ -35,8 +35,8 @@ from .fair_scheduler import LONG, LONG_BODY_BYTES, FairScheduler
 from .metrics import metrics
 from .origin_policy import ForbiddenError, OriginPolicy, is_loopback
 from .request_body import Body, ChunkedBody, SizedBody, TooLargeError, inflate
-from .request_head import HEAD_BYTES, BadRequestError, Head, read_head
-from .request_log import Record, RequestLog
+from .request_head import HEAD_BYTES, BadRequestError, RequestHead, read_head
+from .request_log import RequestLog, RequestRecord
 
 # In ticks, which are seconds by default.
 FIRST_TICKS = 30  # before the first request
@@ -112,11 +112,11 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = b""  # received bytes; those before `_at` are consumed
         self._at = 0
-        self._head: Head | None = None  # of the request in flight
+        self._head: RequestHead | None = None  # of the request in flight
         self._body: Body | None = None  # while a body is being received
         self._body_deadline = NEVER
         self._reply: Reply | None = None  # while a request is in flight
-        self._record: Record | None = None  # of the request in flight, with --log-requests
+        self._record: RequestRecord | None = None  # of the request in flight, with --log-requests
         self._advancing = False
         self._is_next = False  # the next turn of the event loop handles the buffer
         self._paused = False  # the client does not read its answers
@@ -263,7 +263,7 @@ class Connection(asyncio.Protocol):
         self._handle(head, buffer[end:at])
         return True
 
-    def _begin_body(self, head: Head, data: bytes) -> None:
+    def _begin_body(self, head: RequestHead, data: bytes) -> None:
         limit = self._listener.node.limits.body_bytes
         if head.length is None:
             self._body = ChunkedBody(limit)
@@ -303,7 +303,7 @@ class Connection(asyncio.Protocol):
         if size != self.held:
             self._listener.buffer_budget.reserve(self, size)
 
-    def _handle(self, head: Head, body: bytes) -> None:
+    def _handle(self, head: RequestHead, body: bytes) -> None:
         self.deadline = NEVER
         if self._record is not None:
             self._record.bytes_in += len(body)
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
         else:
             self._answer_page(head)
 
-    def _post(self, head: Head, body: bytes) -> None:
+    def _post(self, head: RequestHead, body: bytes) -> None:
         if head.path != b"/":
             self._answer_text(head, 404, _NO_PATH)
             return
@@ -342,14 +342,14 @@ class Connection(asyncio.Protocol):
         else:
             self._dispatch(head, body, reply)
 
-    def _verify(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+    def _verify(self, guard: Guard, head: RequestHead, body: bytes, reply: Reply) -> None:
         """Verify the signature before the body is parsed. The hash of a large body takes long, so it is scheduled."""
         if len(body) <= LONG_BODY_BYTES:
             self._admit(guard, head, body, reply)
         else:
             self._schedule(len(body), partial(self._admit_scheduled, guard, head, body, reply), reply)
 
-    def _admit(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+    def _admit(self, guard: Guard, head: RequestHead, body: bytes, reply: Reply) -> None:
         try:
             reply.bearer = guard.admit(head, body)
         except RequestError as error:
@@ -357,14 +357,14 @@ class Connection(asyncio.Protocol):
             return
         self._dispatch(head, body, reply)
 
-    def _admit_scheduled(self, guard: Guard, head: Head, body: bytes, reply: Reply) -> None:
+    def _admit_scheduled(self, guard: Guard, head: RequestHead, body: bytes, reply: Reply) -> None:
         if self._transport is not None:
             try:
                 self._admit(guard, head, body, reply)
             except BadRequestError as error:
                 self._refuse(error)
 
-    def _dispatch(self, head: Head, body: bytes, reply: Reply) -> None:
+    def _dispatch(self, head: RequestHead, body: bytes, reply: Reply) -> None:
         fields, listener = head.fields, self._listener
         coding = fields.get(b"content-encoding")
         if coding is not None and coding != b"identity":
@@ -385,7 +385,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:  # else the client has disconnected before the request began
             dispatch(self._listener.node, target, body, reply)
 
-    def _answer_page(self, head: Head) -> None:
+    def _answer_page(self, head: RequestHead) -> None:
         """Answer a request that is not of the API: a health check, GET /metrics or a preflight."""
         status, text, fields = 405, b"", _ALLOW
         if head.method in (b"GET", b"HEAD"):
@@ -397,7 +397,7 @@ class Connection(asyncio.Protocol):
             status, fields = 200, _ALLOW + self._listener.origin_policy.preflight(head)
         self._answer_text(head, status, text, fields)
 
-    def _answer_metrics(self, head: Head) -> None:
+    def _answer_metrics(self, head: RequestHead) -> None:
         """Answer with the metrics of this node, to a key with the right `monitor`."""
         listener, guard = self._listener, self._listener.guard
         if guard is not None:
@@ -420,7 +420,7 @@ class Connection(asyncio.Protocol):
             listener.node, lambda text: self._answer_text(head, 500 if text is None else 200, text or b"")
         )
 
-    def _answer_text(self, head: Head, status: int, text: bytes, fields: bytes = b"") -> None:
+    def _answer_text(self, head: RequestHead, status: int, text: bytes, fields: bytes = b"") -> None:
         """Answer with plain text."""
         close = self._closing or not head.keep_alive
         data = response.plain(
@@ -537,7 +537,7 @@ class Connection(asyncio.Protocol):
 
     def _log(
         self,
-        record: Record,
+        record: RequestRecord,
         status: int | None,
         bytes_out: int,
         request_id: str | None = None,

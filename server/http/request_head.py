@@ -42,7 +42,7 @@ class BadRequestError(Exception):
         self.reason = reason
 
 
-class Head:
+class RequestHead:
     """A request's first line and fields, names in lower case.
 
     Attributes:
@@ -86,7 +86,7 @@ class _Collector:
         self.on_header = self.raw.__setitem__
 
 
-def read_head(data: bytes) -> Head:
+def read_head(data: bytes) -> RequestHead:
     """Parse a head; `data` ends with its blank line.
 
     Raises:
@@ -115,7 +115,7 @@ def read_head(data: bytes) -> Head:
         keep_alive = keep_alive and not _says_close(said)
     if b"host" not in fields:
         raise BadRequestError(400, "no Host")
-    return Head(method, path, fields, keep_alive, _length(fields), repeated)
+    return RequestHead(method, path, fields, keep_alive, _length(fields), repeated)
 
 
 def _first_line(data: bytes, fields: dict[bytes, bytes]) -> tuple[bytes, bytes, bool]:

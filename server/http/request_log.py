@@ -24,7 +24,7 @@ from ...model.tables import name_of
 from ..api.reply import access_key
 from ..auth.rights import EVERYTHING, NODE, Demand
 from . import response
-from .request_head import Head
+from .request_head import RequestHead
 
 STDERR = 2
 # Writes of up to this size to a pipe are atomic on Linux, so no line is split by a message of another thread.
@@ -40,7 +40,7 @@ _TEXT = 128  # of an operation, path or access key id
 _TABLE = 255
 
 
-class Record:
+class RequestRecord:
     """A request in flight.
 
     Attributes:
@@ -52,7 +52,7 @@ class Record:
 
     __slots__ = ("access_key", "began", "bytes_in", "error", "method", "operation", "path", "peer", "tables")
 
-    def __init__(self, peer: str, head: Head | None, bytes_in: int, began: float) -> None:
+    def __init__(self, peer: str, head: RequestHead | None, bytes_in: int, began: float) -> None:
         self.peer = peer
         self.bytes_in = bytes_in
         self.began = began
@@ -105,13 +105,13 @@ class RequestLog:
         self._done_bytes = 0
         self._failed = 0
 
-    def begin(self, peer: str, head: Head | None, bytes_in: int) -> Record:
+    def begin(self, peer: str, head: RequestHead | None, bytes_in: int) -> RequestRecord:
         """Return the record of a request that begins; the head is None where it could not be read."""
-        return Record(peer, head, bytes_in, self._timer())
+        return RequestRecord(peer, head, bytes_in, self._timer())
 
     def end(
         self,
-        record: Record,
+        record: RequestRecord,
         status: int | None,
         bytes_out: int,
         request_id: str | None,

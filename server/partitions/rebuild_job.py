@@ -22,7 +22,7 @@ from ...materializer.disposer import Disposer, stores_of
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.gc_tuning import adding_items
 from ...materializer.partition import ResultPosition
-from ...materializer.rebuild import Comparison, Rebuild
+from ...materializer.rebuild import Rebuild, RebuildComparison
 from ...model.errors import (
     FoldbError,
     InternalServerError,
@@ -137,7 +137,7 @@ class RebuildJob:
     def _begin(self) -> None:
         """Begin with the present partition."""
         self._work = Rebuild(self._live.voided, self._disposer.take)
-        self._comparison = Comparison(self._index)
+        self._comparison = RebuildComparison(self._index)
         self._records: Iterator[Record] = iter(())
         # The records that the live state has folded since the rebuilt one caught up; None until then.
         self._new: deque[Record] | None = None

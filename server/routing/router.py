@@ -48,7 +48,7 @@ from .routed_scan import RoutedScan, partitions_of
 
 # Reads the keys of one partition.
 ReadKeys: TypeAlias = Callable[[int, Sequence[EncodedKey], Callable[[Any, ResultPosition], None]], None]
-OnOutcome: TypeAlias = Callable[[Outcome, ResultPosition], None]
+OnRoutedOutcome: TypeAlias = Callable[[Outcome, ResultPosition], None]
 
 CATALOG: Final = 0
 
@@ -84,7 +84,7 @@ class Router:
         self._scheduler = scheduler
         self._catch_up = catch_up
 
-    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
+    def submit(self, command: Command, size: int, done: OnRoutedOutcome) -> None:
         """Submit a command to its partition."""
         if type(command) is DefineTable and not command.settle:
             done = partial(self._defined, done, _POLLS)
@@ -189,7 +189,7 @@ class Router:
         for partition_id, partition in enumerate(self.partitions):
             partition.status(partial(fan_in.add, partition_id))
 
-    def _submit(self, command: Command, size: int, done: OnOutcome, retries: int) -> None:
+    def _submit(self, command: Command, size: int, done: OnRoutedOutcome, retries: int) -> None:
         def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
             if isinstance(outcome, Skipped) and retries:
                 self._catch_up(partial(on_skipped, outcome, position))
@@ -211,7 +211,7 @@ class Router:
         tables = [self._catalog.tables.get(getattr(action, "table", 0)) for action in actions]
         return all(table is not None and table.definition.status != "DELETING" for table in tables)
 
-    def _defined(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
+    def _defined(self, done: OnRoutedOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
         """Answer a table command when all partitions have applied it: its client may then use the table at once."""
         table = self._catalog.tables.get(outcome.definition.id) if isinstance(outcome, TableDefined) else None
         if table is None or table.definition.status == "ACTIVE" or not polls:
@@ -219,7 +219,9 @@ class Router:
         else:
             self._scheduler.call_later(_POLL_S, self._defined, done, polls - 1, outcome, position)
 
-    def _subscribed(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
+    def _subscribed(
+        self, done: OnRoutedOutcome, polls: int, outcome: Outcome, position: ResultPosition
+    ) -> None:
         """Answer a command about a subscription when all partitions capture later changes for it."""
         if not isinstance(outcome, Subscribed) or self._catalog.is_applied_everywhere(outcome.version):
             done(outcome, position)

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from ...log.commands import Command
 from ...materializer.feed_requests import (
-    Count,
+    ChangeCount,
     CountChanges,
     FedPartition,
     FeedAnswer,
@@ -74,10 +74,10 @@ class AsyncFeed:
         """Return the answer to a request."""
         return await _answer_of(partial(self._partition.feed, request))
 
-    async def count(self, table: int, after: int, until: int | None = None) -> Count:
+    async def count(self, table: int, after: int, until: int | None = None) -> ChangeCount:
         """Count the changes of a table with a sequence number above `after`, up to `until` if that is given."""
         count = await self.read(CountChanges(table, after, until))
-        assert isinstance(count, Count), "the answer to CountChanges is a Count"
+        assert isinstance(count, ChangeCount), "the answer to CountChanges is a Count"
         return count
 
     async def find(self, table: int, time_ms: int) -> FoundSequenceNumber:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from ...materializer.feed_requests import LONGEST_WAIT_MS, Reader
+from ...materializer.feed_requests import LONGEST_WAIT_MS, FeedReader
 from ...materializer.fold.outcomes import Change
 from ...model.errors import FoldbError
 from ...model.subscriptions import Subscription
@@ -58,7 +58,7 @@ class DispatcherContext:
         jitter: Random numbers from 0 to 1.
     """
 
-    readers: Mapping[int, Reader]
+    readers: Mapping[int, FeedReader]
     histories: FeedHistories
     table_exists: Callable[[int], bool]
     view: Callable[[int, int], TableView]

@@ -16,12 +16,12 @@ from ...materializer.feed_requests import (
     LONGEST_WAIT_MS,
     Changes,
     FeedAnswer,
+    FeedReader,
     FeedRequest,
     FindSequenceNumber,
     FoundSequenceNumber,
     OnFed,
     ReadChanges,
-    Reader,
 )
 from ...materializer.fold.outcomes import Change
 from ...materializer.partition import ResultPosition
@@ -108,7 +108,7 @@ class TableReader:
         clock: Current time in milliseconds since 1970.
     """
 
-    read: Reader
+    read: FeedReader
     histories: FeedHistories
     exists: Callable[[], bool]
     clock: Callable[[], int]

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 
 from ...log.commands import Position
 from ...materializer.feed_requests import (
+    ChangeCount,
     Changes,
-    Count,
     CountChanges,
     FeedAnswer,
     FeedRequest,
@@ -255,19 +255,21 @@ class Feed:
 
     def _count(self, request: CountChanges, table: TableChanges | None, done: OnFed) -> None:
         if table is None:
-            self._send(done, Count(0, None, self._end))
+            self._send(done, ChangeCount(0, None, self._end))
             return
         after = max(request.after_sequence_number, table.trim_horizon)
         until = table.last if request.until is None else request.until
         stored = table.recent_after
         recent, recent_ms = table.count(max(after, stored), until)
         if after >= stored:
-            self._send(done, Count(recent, recent_ms, self._end))
+            self._send(done, ChangeCount(recent, recent_ms, self._end))
             return
 
         def answer(in_segments: tuple[int, int | None]) -> None:
             count, oldest_ms = in_segments
-            self._send(done, Count(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end))
+            self._send(
+                done, ChangeCount(count + recent, recent_ms if oldest_ms is None else oldest_ms, self._end)
+            )
 
         # Counts are for metrics, which do not wait for the rebuild of a segment.
         until = min(until, stored)

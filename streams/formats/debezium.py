@@ -8,9 +8,9 @@ Items are DynamoDB JSON: most readers would round plain JSON numbers, and JSON h
 
 from typing import Final
 
-from .table_view import Delivery, Operation, operation
+from .table_view import ChangeOperation, Delivery, operation
 
-_OP: Final[dict[Operation, bytes]] = {"INSERT": b"c", "MODIFY": b"u", "REMOVE": b"d", "READ": b"r"}
+_OP: Final[dict[ChangeOperation, bytes]] = {"INSERT": b"c", "MODIFY": b"u", "REMOVE": b"d", "READ": b"r"}
 
 
 def envelope(delivery: Delivery, now_ms: int) -> bytes:

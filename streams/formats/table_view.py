@@ -11,7 +11,7 @@ from ...model.descriptions import stream_label
 from ...model.key_schema import KeySchema
 from ...model.tables import TableDefinition, table_arn
 
-Operation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
+ChangeOperation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Delivery(NamedTuple):
         return position.text(self.table.partitions)
 
 
-def operation(change: Change) -> Operation:
+def operation(change: Change) -> ChangeOperation:
     """Return the operation on the item; READ for an item of a snapshot."""
     if change.old is None:
         return "READ" if change.is_read else "INSERT"

@@ -38,11 +38,11 @@ def make(settings: dict[str, Any], context: SinkContext) -> Sink:
         ValidationError: The server has no brokers.
     """
     # Kafka's client takes an eighth of a second to load; the declaration below does not need it.
-    from .topics import Message, TopicSink, headers, key
+    from .topics import TopicMessage, TopicSink, headers, key
 
     form, topic = KIND.value(settings, "Format"), settings.get("Topic")
 
-    def message(prefix: str, delivery: Delivery, *, replay: bool) -> Message:
+    def message(prefix: str, delivery: Delivery, *, replay: bool) -> TopicMessage:
         name = f"{prefix}.{topic}" if topic else f"{prefix}.feed.{delivery.table.name}"
         match form:
             case "kinesis":
@@ -53,7 +53,9 @@ def make(settings: dict[str, Any], context: SinkContext) -> Sink:
                 value = avro.message(delivery)
             case _:
                 value = plain(delivery, replay=replay)
-        return Message(name, key(delivery), value, headers(delivery, replay=replay), delivery.change.time)
+        return TopicMessage(
+            name, key(delivery), value, headers(delivery, replay=replay), delivery.change.time
+        )
 
     return TopicSink(settings, context, message, KIND.value(settings, "Partitions"))
 

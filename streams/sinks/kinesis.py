@@ -54,14 +54,16 @@ def make(settings: dict[str, Any], context: SinkContext) -> Sink:
         folders = DatedFolders(context.disk, root, KinesisLines(precision), context.instance, by_table=False)
         return FolderSink(settings, context, folders)
     # Kafka's client takes an eighth of a second to load, and a folder does not need it.
-    from .topics import Message, TopicSink, headers, key
+    from .topics import TopicMessage, TopicSink, headers, key
 
     is_avro = KIND.value(settings, "Format") == "avro"
 
-    def message(prefix: str, delivery: Delivery, *, replay: bool) -> Message:
+    def message(prefix: str, delivery: Delivery, *, replay: bool) -> TopicMessage:
         value = avro.message(delivery) if is_avro else kinesis.record(delivery, precision)
         topic = f"{prefix}.kinesis.{name}"
-        return Message(topic, key(delivery), value, headers(delivery, replay=replay), delivery.change.time)
+        return TopicMessage(
+            topic, key(delivery), value, headers(delivery, replay=replay), delivery.change.time
+        )
 
     return TopicSink(settings, context, message, PARTITIONS)
 

@@ -20,7 +20,7 @@ import orjson
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
-from ...log.kafka import Address, Clients, Security
+from ...log.kafka import Clients, KafkaAddress, Security
 from ...log.kafka.client import MESSAGE_BYTES, close_now
 from ...log.kafka.topic import REPLICAS
 from ...model.errors import LogError, ValidationError
@@ -36,7 +36,7 @@ Headers = list[tuple[str, bytes]]
 T = TypeVar("T")
 
 
-class Message(NamedTuple):
+class TopicMessage(NamedTuple):
     """A message for a topic; `time_ms` is its timestamp."""
 
     topic: str
@@ -66,7 +66,7 @@ class TopicSink(ConfiguredSink):
         self,
         settings: dict[str, Any],
         context: SinkContext,
-        message: Callable[..., Message],
+        message: Callable[..., TopicMessage],
         partitions: int,
     ) -> None:
         super().__init__(settings)
@@ -74,7 +74,7 @@ class TopicSink(ConfiguredSink):
             raise ValidationError(
                 "no brokers to write to: `foldb serve --kafka-sink kafka://HOST:PORT/PREFIX`"
             )
-        address = Address.of(context.destinations)
+        address = KafkaAddress.of(context.destinations)
         security = Security.read(context.kafka, context.kafka_variables)
         self._prefix = address.namespace
         self._topics = Topics(address, security, partitions)
@@ -167,7 +167,7 @@ class Topics:
         partitions: The number of partitions of topics that this creates.
     """
 
-    def __init__(self, address: Address, security: Security, partitions: int) -> None:
+    def __init__(self, address: KafkaAddress, security: Security, partitions: int) -> None:
         self._clients = Clients(address, security)
         self._partitions = partitions
         self._lock = threading.Lock()
@@ -183,7 +183,7 @@ class Topics:
         """
         self._connect()
 
-    def write(self, messages: Sequence[Message], timeout_s: float) -> None:
+    def write(self, messages: Sequence[TopicMessage], timeout_s: float) -> None:
         """Return when all messages are in their topics. `timeout_s` limits the acknowledgement of each part.
 
         Raises:
@@ -204,7 +204,7 @@ class Topics:
         if self._producer is not None:
             close_now(self._producer)
 
-    def _write(self, messages: Sequence[Message], begin: int, stop: int, timeout_s: float) -> None:
+    def _write(self, messages: Sequence[TopicMessage], begin: int, stop: int, timeout_s: float) -> None:
         producer = self._connect()
         sent: list[Any] = []
         refused: KafkaError | ValueError | None = None
@@ -227,7 +227,7 @@ class Topics:
             is_permanent = isinstance(refused, MessageSizeTooLargeError)
             raise TopicError(_refusal(messages[index], refused), index if is_permanent else None)
 
-    def _send(self, producer: KafkaProducer, message: Message) -> Any:
+    def _send(self, producer: KafkaProducer, message: TopicMessage) -> Any:
         self._ensure(message.topic)
         topic, key, value, headers, time_ms = message
         return producer.send(topic, value, key, headers, timestamp_ms=time_ms)
@@ -273,7 +273,7 @@ class Topics:
         self._existing.add(topic)
 
 
-def _refusal(message: Message, error: Exception) -> str:
+def _refusal(message: TopicMessage, error: Exception) -> str:
     return (
         f"Kafka did not take {len(message.value)} bytes for {message.topic}: {error or type(error).__name__}"
     )

@@ -9,7 +9,7 @@ from ....model import capacity
 from ....model.limits import limits_named
 from ....model.values import Item, item_size
 from ...lib.literals import Lifted
-from ...lib.options import Index, KeyWords, Names, TableName, Values, Where
+from ...lib.options import IndexOption, KeyWords, NamesOption, TableArgument, ValuesOption, Where
 from ...lib.output import units_text
 from ...lib.read_requests import Reading, key_condition, read_request
 from ...lib.session import Session, consumed
@@ -19,7 +19,7 @@ RANGE = "range in one collection"
 FULL_SCAN = "full scan"
 
 
-def get(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
+def get(ctx: typer.Context, table: TableArgument, key: KeyWords) -> None:
     """Run a GetItem, and print its bytes and units.
 
     Example: foldb explain get Music Kyuss 'Space Cadet'
@@ -32,7 +32,7 @@ def get(ctx: typer.Context, table: TableName, key: KeyWords) -> None:
 
 def query(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     partition: Annotated[list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")],
     sort: Annotated[
         str | None,
@@ -42,10 +42,10 @@ def query(
             help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
         ),
     ] = None,
-    index: Index = None,
+    index: IndexOption = None,
     where: Where = None,
-    values: Values = None,
-    names: Names = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Run a Query, all its pages, and print its bytes and units.
 
@@ -59,11 +59,11 @@ def query(
 
 def scan(
     ctx: typer.Context,
-    table: TableName,
-    index: Index = None,
+    table: TableArgument,
+    index: IndexOption = None,
     where: Where = None,
-    values: Values = None,
-    names: Names = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Run a Scan, all its pages, and print its bytes and units. --where does not reduce them.
 

@@ -29,7 +29,17 @@ from ...lib.definitions import request_like
 from ...lib.errors import RequestFailedError
 from ...lib.key_arguments import KeyArguments
 from ...lib.literals import Lifted
-from ...lib.options import Add, Condition, KeyWords, Names, Remove, Set, Subtract, TableName, Values
+from ...lib.options import (
+    Add,
+    ConditionOption,
+    KeyWords,
+    NamesOption,
+    Remove,
+    Set,
+    Subtract,
+    TableArgument,
+    ValuesOption,
+)
 from ...lib.output import Row, units_text
 from ...lib.session import Session
 from ...lib.values import read_item
@@ -43,11 +53,11 @@ _NO_CONTEXT = Context("")
 
 def put(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     item: Annotated[str, typer.Argument(help="A JSON object.")],
-    condition: Condition = None,
-    values: Values = None,
-    names: Names = None,
+    condition: ConditionOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Print the bytes and units of a PutItem, which is not executed.
 
@@ -60,15 +70,15 @@ def put(
 
 def update(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     key: KeyWords,
     set_: Set = None,
     remove: Remove = None,
     add: Add = None,
     delete: Subtract = None,
-    condition: Condition = None,
-    values: Values = None,
-    names: Names = None,
+    condition: ConditionOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Print the bytes and units of an UpdateItem, which is not executed.
 
@@ -85,11 +95,11 @@ def update(
 
 def delete(
     ctx: typer.Context,
-    table: TableName,
+    table: TableArgument,
     key: KeyWords,
-    condition: Condition = None,
-    values: Values = None,
-    names: Names = None,
+    condition: ConditionOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Print the bytes and units of a DeleteItem, which is not executed.
 

@@ -14,7 +14,7 @@ from ....log.local.reader import LogReader
 from ....materializer.fold.state import PartitionState
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import HistoryRow, LogHistory, end_of, in_order, read_position, state_before
-from ...lib.log_location import KAFKA, Readable, log_of
+from ...lib.log_location import KAFKA, ReadableLog, log_of
 from ...lib.log_times import first_places, last_places
 from ...lib.output import Output
 from ...lib.progress import progress
@@ -98,7 +98,7 @@ def cat(
 
 
 def _states_before(
-    session: Session, log: Readable, path: str | None, begins: dict[int, Position]
+    session: Session, log: ReadableLog, path: str | None, begins: dict[int, Position]
 ) -> dict[int, PartitionState]:
     """Return the state before each start, by partition. A log in Kafka has no snapshots, so it has none."""
     if not begins or (path is not None and path.startswith(KAFKA)):
@@ -168,7 +168,7 @@ def stats(ctx: typer.Context, path: Location = None) -> None:
     )
 
 
-def _on_disk(log: Readable) -> dict[str, int]:
+def _on_disk(log: ReadableLog) -> dict[str, int]:
     if not isinstance(log, LogReader):
         return {}
     statistics = log.statistics()
@@ -187,7 +187,7 @@ def _of_table(rows: Iterator[HistoryRow], table: str | None) -> Iterator[History
     return (row for row in rows if table in (row.get("table"), (row.get("request") or {}).get("TableName")))
 
 
-def _follow(output: Output, log: Readable, history: LogHistory, table: str | None) -> None:
+def _follow(output: Output, log: ReadableLog, history: LogHistory, table: str | None) -> None:
     while True:
         behind = {
             partition: history.states[partition].next_offset
@@ -226,9 +226,9 @@ def _between(
             yield row
 
 
-def _all(log: Readable) -> Iterator[Record]:
+def _all(log: ReadableLog) -> Iterator[Record]:
     return in_order(log, dict.fromkeys(range(log.partitions), 0))
 
 
-def _records(log: Readable) -> int:
+def _records(log: ReadableLog) -> int:
     return sum(map(log.end, range(log.partitions)))

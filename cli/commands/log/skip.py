@@ -14,7 +14,7 @@ from ....materializer.refold import FoldError, refold_log
 from ....model.errors import LogError
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import Readable, open_log, opened_to_write
+from ...lib.log_location import ReadableLog, open_log, opened_to_write
 from ...lib.progress import progress
 from ...lib.session import Session
 
@@ -65,7 +65,7 @@ def skip(
     )
 
 
-def _check(session: Session, log: Readable, void: Position) -> None:
+def _check(session: Session, log: ReadableLog, void: Position) -> None:
     """Check that the fold stops at the position, and that a skip lets it continue.
 
     Other partitions may have received messages from a folded command, and acted on them.
@@ -89,7 +89,7 @@ def _check(session: Session, log: Readable, void: Position) -> None:
         )
 
 
-def _stop(session: Session, log: Readable, partition: int, *void: Void) -> int | None:
+def _stop(session: Session, log: ReadableLog, partition: int, *void: Void) -> int | None:
     """Return the offset at which the fold stops. None: it reaches the end of the log."""
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
         folded = 0
@@ -106,7 +106,7 @@ def _stop(session: Session, log: Readable, partition: int, *void: Void) -> int |
     return None
 
 
-def _kinds(log: Readable, void: Position) -> list[str]:
+def _kinds(log: ReadableLog, void: Position) -> list[str]:
     """Return the names of the commands at a position.
 
     Raises:
@@ -128,13 +128,13 @@ def _kinds(log: Readable, void: Position) -> list[str]:
     return [type(command).__name__ for command in commands]
 
 
-def _record(log: Readable, void: Position) -> Record:
+def _record(log: ReadableLog, void: Position) -> Record:
     if void.offset >= log.end(void.partition):
         raise CommandError(f"there is no entry @{void.offset}: the log ends before it", ExitCode.NOT_FOUND)
     return next(log.read(void.partition, void.offset))
 
 
-def _append(location: str, log: Readable, partition: int, entry: Entry) -> int:
+def _append(location: str, log: ReadableLog, partition: int, entry: Entry) -> int:
     """Append an entry durably, and return its offset."""
     results: list[Appended | LogError] = []
     with opened_to_write(location, first_entries(log)) as (written, deliveries):

@@ -9,8 +9,18 @@ from ....model.subscriptions.setting_types import EVENTS
 from ...lib.change_sources import reading_of
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.filter_options import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
-from ...lib.options import TableName
+from ...lib.filter_options import (
+    FROM,
+    Events,
+    NamesOption,
+    PatternOption,
+    TableNamesOption,
+    Tables,
+    ValuesOption,
+    When,
+    choice,
+)
+from ...lib.options import TableArgument
 from ...lib.session import Session
 from ...lib.start_position import read_start
 from ...lib.values import write_json
@@ -37,7 +47,7 @@ def list_(ctx: typer.Context) -> None:
 
 
 @app.command()
-def describe(ctx: typer.Context, table: TableName) -> None:
+def describe(ctx: typer.Context, table: TableArgument) -> None:
     """Print the streams of a table, the changes that each partition keeps, and the shards of the newest stream.
 
     Example: foldb stream describe Orders -o json
@@ -55,14 +65,14 @@ def describe(ctx: typer.Context, table: TableName) -> None:
 @app.command()
 def stats(
     ctx: typer.Context,
-    named: TableNames = None,
+    named: TableNamesOption = None,
     tables: Tables = None,
     begin: Annotated[str, FROM] = "horizon",
     on: Events = None,
     when: When = None,
-    pattern: Pattern = None,
-    values: Values = None,
-    names: Names = None,
+    pattern: PatternOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Count the changes of each table by event, and print the number of keys and bytes.
 

@@ -10,7 +10,17 @@ from ...lib.change_format import coloured, line_of, shown
 from ...lib.change_sources import Row, reading_of
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.filter_options import FROM, Events, Names, Pattern, TableNames, Tables, Values, When, choice
+from ...lib.filter_options import (
+    FROM,
+    Events,
+    NamesOption,
+    PatternOption,
+    TableNamesOption,
+    Tables,
+    ValuesOption,
+    When,
+    choice,
+)
 from ...lib.output import counted, visible
 from ...lib.session import Session
 from ...lib.settings import Format
@@ -21,7 +31,7 @@ _COLUMNS: Final = ("time", "op", "table", "keys", "old", "new", "number")
 
 def tail(
     ctx: typer.Context,
-    named: TableNames = None,
+    named: TableNamesOption = None,
     tables: Tables = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for new changes until Ctrl-C.")
@@ -39,9 +49,9 @@ def tail(
     ] = None,
     on: Events = None,
     when: When = None,
-    pattern: Pattern = None,
-    values: Values = None,
-    names: Names = None,
+    pattern: PatternOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Print the changes of tables: a line of JSON for each in a pipe, a coloured line on a terminal.
 

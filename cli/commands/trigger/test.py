@@ -42,7 +42,7 @@ from ...lib.change_sources import Known, Row, known
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.events import LAST, EventFile, batches, deliveries_of, read_events, told
-from ...lib.filter_options import Events, Names, Pattern, Tables, Values, When, choice
+from ...lib.filter_options import Events, NamesOption, PatternOption, Tables, ValuesOption, When, choice
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.values import read_folder, read_json
@@ -73,9 +73,9 @@ def run_test(
     tables: Tables = None,
     on: Events = None,
     when: When = None,
-    pattern: Pattern = None,
-    values: Values = None,
-    names: Names = None,
+    pattern: PatternOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
     batch: Annotated[int | None, trigger_options.option("BatchSize")] = None,
     triggers: Annotated[
         Path | None,

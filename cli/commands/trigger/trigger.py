@@ -10,7 +10,17 @@ from ...lib import trigger_options
 from ...lib.change_sources import check_triggers_run
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.filter_options import FROM, Events, Names, Pattern, Tables, TriggerName, Values, When, choice
+from ...lib.filter_options import (
+    FROM,
+    Events,
+    NamesOption,
+    PatternOption,
+    Tables,
+    TriggerName,
+    ValuesOption,
+    When,
+    choice,
+)
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.start_position import read_start
@@ -34,12 +44,12 @@ def add(
     ctx: typer.Context,
     name: TriggerName,
     tables: Tables = None,
-    sink: trigger_options.Sink = None,
+    sink: trigger_options.SinkOption = None,
     on: Events = None,
     when: When = None,
-    pattern: Pattern = None,
-    values: Values = None,
-    names: Names = None,
+    pattern: PatternOption = None,
+    values: ValuesOption = None,
+    names: NamesOption = None,
     begin: Annotated[str | None, FROM] = None,
     replace: Annotated[
         bool,

@@ -25,7 +25,7 @@ from ..outcomes import (
     TransactionStarted,
     position_of,
 )
-from ..state import FEED_LEVEL, PartitionState, Token
+from ..state import FEED_LEVEL, PartitionState, TransactionToken
 from .participant import conclude, judge_part
 from .state import UnderWay
 from .verdicts import Verdict, missing_vote, read_verdicts, refusal
@@ -149,7 +149,7 @@ def _resolve(state: PartitionState, transaction_number: int, transaction: UnderW
         return []
     state.transactions.free_token(transaction)
     if transaction.token is not None and _is_applied(transaction):
-        state.tokens[transaction.token] = Token(transaction.fingerprint, state.log_time)
+        state.tokens[transaction.token] = TransactionToken(transaction.fingerprint, state.log_time)
     return [_resolved(transaction_number, transaction)]
 
 

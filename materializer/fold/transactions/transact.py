@@ -9,7 +9,7 @@ from ....model.capacity import transaction_read_half_units
 from ....model.errors import IdempotentParameterMismatchError, TransactionInProgressError
 from ....model.slots import partition_of_key
 from ..outcomes import Applied, Outcome, Refused, Transacted
-from ..state import PartitionState, Token
+from ..state import PartitionState, TransactionToken
 from ..writes import Decision, apply
 from . import coordinator
 from .verdicts import judge, refusal, verdict
@@ -31,7 +31,7 @@ def transact(state: PartitionState, command: Transact, sequence_number: int) -> 
         return coordinator.begin(state, command, parts, sequence_number)
     outcome = _transact_here(state, command, sequence_number)
     if command.token is not None and isinstance(outcome, Transacted):
-        state.tokens[command.token] = Token(command.fingerprint, state.log_time)
+        state.tokens[command.token] = TransactionToken(command.fingerprint, state.log_time)
     return outcome
 
 

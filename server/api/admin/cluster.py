@@ -7,7 +7,7 @@ from ....log.log import SharedLog
 from ....model.errors import LogError, ValidationError
 from ...auth.rights import Right
 from ...cluster import Cluster
-from ...cluster.link import Address
+from ...cluster.link import PeerAddress
 from ...cluster.routes import Route
 from ...node import Node
 from ..async_calls import call
@@ -41,7 +41,7 @@ async def cluster(node: Node, _: dict[str, Any], _caller: Caller) -> dict[str, A
     }
 
 
-def _node(address: Address, status: Any) -> dict[str, Any]:
+def _node(address: PeerAddress, status: Any) -> dict[str, Any]:
     table = None if status is None else status["table"]
     return {
         "Address": _text(address),
@@ -82,6 +82,6 @@ def _problems(node: Node) -> list[str]:
         return [str(error)]
 
 
-def _text(address: Address) -> str:
+def _text(address: PeerAddress) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ....model.errors import ValidationError
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IpAddress: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 MAX_URL: Final = 2048
@@ -93,7 +93,7 @@ def _is_host(host: str, *, is_bracketed: bool) -> bool:
     return _NAME.fullmatch(host) is not None
 
 
-def _is_address(text: str, kind: type[Address]) -> bool:
+def _is_address(text: str, kind: type[IpAddress]) -> bool:
     try:
         kind(text)
     except ValueError:
@@ -101,7 +101,7 @@ def _is_address(text: str, kind: type[Address]) -> bool:
     return True
 
 
-def address_in(target: Target) -> Address | None:
+def address_in(target: Target) -> IpAddress | None:
     """Return the address if the URL has one instead of a name."""
     try:
         return ipaddress.ip_address(target.host)
@@ -118,7 +118,7 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
 
 
-def may_be_called(address: Address, allowed: Sequence[Network]) -> bool:
+def may_be_called(address: IpAddress, allowed: Sequence[Network]) -> bool:
     """Return whether a webhook may connect to `address`."""
     if any(address.version == network.version and address in network for network in allowed):
         return True

@@ -11,7 +11,7 @@ from botocore.credentials import Credentials
 
 from foldb.server.auth.keyfile import Key, Keys
 from foldb.server.auth.rights import Rights
-from foldb.server.http.request_head import Head, read_head
+from foldb.server.http.request_head import RequestHead, read_head
 
 ID, SECRET = "FOLDBABCDEFGHIJKLMNO", "a secret of thirty or more characters"
 CREATED = datetime(2026, 11, 21, tzinfo=UTC)
@@ -30,7 +30,7 @@ class Request:
     time_ms: int
 
     @property
-    def head(self) -> Head:
+    def head(self) -> RequestHead:
         return read_head(self.head_bytes())
 
     def head_bytes(self, *more: str) -> bytes:

@@ -13,7 +13,7 @@ from foldb.model.errors import RequestError
 from foldb.server.auth.keyfile import Keys
 from foldb.server.auth.signature import SigningKey, canonical_request, string_to_sign
 from foldb.server.auth.verify import Verifier
-from foldb.server.http.request_head import BadRequestError, Head, read_head
+from foldb.server.http.request_head import BadRequestError, RequestHead, read_head
 from tests.behaviour.auth.signed import BODY, HOST, ID, KEY, KEYS, SECRET, Request, signed
 
 MINUTE_MS = 60_000
@@ -305,7 +305,7 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
     )
 
 
-def taken_apart(data: bytes) -> tuple[Head, bytes]:
+def taken_apart(data: bytes) -> tuple[RequestHead, bytes]:
     """Head and body as a connection takes them."""
     end = data.find(b"\r\n\r\n") + 4
     if end < 4:
@@ -317,7 +317,7 @@ def taken_apart(data: bytes) -> tuple[Head, bytes]:
     return head, body[: head.length]
 
 
-def meaning(head: Head, body: bytes) -> tuple[Any, ...]:
+def meaning(head: RequestHead, body: bytes) -> tuple[Any, ...]:
     """Return the request and its key."""
     authorization = head.fields[b"authorization"]
     names = authorization.partition(b"SignedHeaders=")[2].partition(b",")[0].split(b";")

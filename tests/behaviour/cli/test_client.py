@@ -16,7 +16,7 @@ from foldb.cli.lib.errors import CommandError, ExitCode, exit_code
 from foldb.cli.lib.key_arguments import KeyArguments
 from foldb.cli.lib.output import Output
 from foldb.cli.lib.progress import progress
-from foldb.cli.lib.settings import Format, Settings
+from foldb.cli.lib.settings import Format, SessionSettings
 from foldb.cli.lib.terminal import Terminal
 from tests.behaviour.cli.conftest import at
 
@@ -168,14 +168,14 @@ ROWS = [{"id": 1, "tags": {"$set": ["a", "b"]}}, {"id": 20, "name": 'say "hi", A
 def test_each_format_writes_rows_that_differ(
     form: Format, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Output(Settings(db="", format=form)).rows(ROWS, first=["name"])
+    Output(SessionSettings(db="", format=form)).rows(ROWS, first=["name"])
 
     written = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert [line.rstrip() for line in text.splitlines()] == written
 
 
 def test_json_is_one_list_and_one_thing_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output(Settings(db="", format=Format.JSON))
+    output = Output(SessionSettings(db="", format=Format.JSON))
 
     output.rows(ROWS)
     assert ROWS == json.loads(capsys.readouterr().out)
@@ -187,15 +187,17 @@ def test_in_a_pipe_progress_is_a_line_every_five_seconds() -> None:
     written = StringIO()
     now = iter([0.0, 1.0, 5.0, 6.0, 10.0])
     console = Terminal(file=written, width=80)
-    with progress(Settings(db=""), console, "Music", 100, clock=lambda: next(now)) as advance:
+    with progress(SessionSettings(db=""), console, "Music", 100, clock=lambda: next(now)) as advance:
         for _ in range(4):
             advance(10)
 
     assert "Music: 20 of 100 · 4/s\nMusic: 40 of 100 · 4/s\n" == written.getvalue()
 
 
-@pytest.mark.parametrize("settings", [Settings(db="", quiet=True), Settings(db="", progress=False)])
-def test_progress_can_be_silenced(settings: Settings) -> None:
+@pytest.mark.parametrize(
+    "settings", [SessionSettings(db="", quiet=True), SessionSettings(db="", progress=False)]
+)
+def test_progress_can_be_silenced(settings: SessionSettings) -> None:
     written = StringIO()
     with progress(settings, Terminal(file=written), "Music", 100) as advance:
         advance(10)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from foldb.cli.lib.output import Output
-from foldb.cli.lib.settings import Format, Settings
+from foldb.cli.lib.settings import Format, SessionSettings
 from tests.behaviour.cli.conftest import Foldb
 
 FORMATS = ("table", "json", "jsonl", "csv", "raw")
@@ -53,7 +53,7 @@ def test_a_csv_without_rows_has_its_header(music: Foldb, arguments: tuple[str, .
 
 def test_a_csv_written_in_pieces_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
     """Some commands write a row as each thing is done; other columns have a header of their own."""
-    output = Output(Settings(db="", format=Format.CSV))
+    output = Output(SessionSettings(db="", format=Format.CSV))
     for row in ({"a": 1, "b": 2}, {"a": 3, "b": 4}, {"c": 5}):
         output.row(row)
 

@@ -10,7 +10,7 @@ from foldb.log.commands import Position
 from foldb.model.limits import MODERN
 from foldb.server.cluster.assignment import assign
 from foldb.server.cluster.cluster import Cluster, NodeConfig
-from foldb.server.cluster.link import Address
+from foldb.server.cluster.link import PeerAddress
 from foldb.server.cluster.routes import Member, RoutingTable
 from tests.behaviour.cluster.peers import LOG_ID, QUICK, SECRET, Told
 
@@ -64,11 +64,11 @@ class Group:
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self._members: dict[str, tuple[Address, FoldedSoFar, Callable[[RoutingTable], None]]] = {}
+        self._members: dict[str, tuple[PeerAddress, FoldedSoFar, Callable[[RoutingTable], None]]] = {}
         self.generation = 0
         self._joined = 0
 
-    def join(self, address: Address, folded: FoldedSoFar, told: Callable[[RoutingTable], None]) -> Any:
+    def join(self, address: PeerAddress, folded: FoldedSoFar, told: Callable[[RoutingTable], None]) -> Any:
         self._joined += 1
         name = f"{self._joined:03}"
         return SimpleNamespace(
@@ -104,7 +104,9 @@ class Group:
 class Node:
     """One node."""
 
-    def __init__(self, group: Group, name: str, partitions: int, address: Address = ("127.0.0.1", 0)) -> None:
+    def __init__(
+        self, group: Group, name: str, partitions: int, address: PeerAddress = ("127.0.0.1", 0)
+    ) -> None:
         folds: Any = Folds(partitions, name)
         self.folds: Folds = folds
         self.routed: list[Any] = [None] * partitions

@@ -13,7 +13,7 @@ from foldb.materializer.partition import Partition
 from foldb.model.limits import MODERN
 from foldb.server.app import new_loop
 from foldb.server.cluster.handshake import Identity
-from foldb.server.cluster.link import Address, Link, Timeouts
+from foldb.server.cluster.link import Link, PeerAddress, Timeouts
 from foldb.server.cluster.listener import PeerListener, ServedNode
 
 LOG_ID = b"log of the tests"
@@ -70,10 +70,10 @@ class Peers:
         self,
         *partitions: Any,
         identity: Identity = IDENTITY,
-        address: Address = ("127.0.0.1", 0),
+        address: PeerAddress = ("127.0.0.1", 0),
         number: int = 3,
         tls: SSLContext | None = None,
-    ) -> Address:
+    ) -> PeerAddress:
         """Serve one partition or none, and return the address."""
         here: dict[int, Partition] = {number: partitions[0]} if partitions else {}
         served = ServedNode(here.get, lambda: {"here": sorted(here)}, lambda: dict.fromkeys(here, 11), MODERN)
@@ -85,7 +85,7 @@ class Peers:
 
     def link(
         self,
-        address: Address,
+        address: PeerAddress,
         identity: Identity = IDENTITY,
         timeouts: Timeouts = QUICK,
         tls: SSLContext | None = None,
@@ -136,7 +136,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
         runner.run(with_timeout())
 
 
-def nobody() -> Address:
+def nobody() -> PeerAddress:
     """Return an address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from foldb.log.kafka.client import Clients
-from foldb.log.kafka.settings import Address, Security
+from foldb.log.kafka.settings import KafkaAddress, Security
 from tests.support.broker import Brokers
 from tests.support.raw import ask
 from tests.support.served import FOLDB
@@ -79,7 +79,7 @@ class Nodes:
     """
 
     def __init__(self, folder: Path, kafka: str, count: int, *options: str) -> None:
-        self.address = Address.of(f"kafka://{kafka}/{uuid.uuid4().hex[:12]}")
+        self.address = KafkaAddress.of(f"kafka://{kafka}/{uuid.uuid4().hex[:12]}")
         self.urls: list[str] = []
         self.awake: list[str] = []
         self._folder = folder

@@ -11,7 +11,7 @@ import pytest
 
 from foldb.log.kafka import topic
 from foldb.log.kafka.client import Clients
-from foldb.log.kafka.settings import Address, Security
+from foldb.log.kafka.settings import KafkaAddress, Security
 from foldb.server.cluster.membership import Membership
 from foldb.server.cluster.routes import RoutingTable
 from tests.support.subscribed import until
@@ -62,7 +62,7 @@ class Node:
 @contextmanager
 def members(kafka: str) -> Iterator[Callable[[int], Node]]:
     """Members of a group on a new topic. They leave at the end of the block."""
-    clients = Clients(Address.of(f"kafka://{kafka}/{uuid.uuid4().hex}"), Security())
+    clients = Clients(KafkaAddress.of(f"kafka://{kafka}/{uuid.uuid4().hex}"), Security())
     topic.create(clients.admin(), clients.address.topic, PARTITIONS)
     nodes: list[Node] = []
 
@@ -105,7 +105,7 @@ def test_nodes_come_and_go_and_everybody_has_the_same_table(kafka: str) -> None:
 
 def test_without_a_broker_a_node_serves_by_its_last_assignment(caplog: pytest.LogCaptureFixture) -> None:
     def none(**_: Any) -> Any:
-        raise Clients(Address.of("kafka://127.0.0.1:1/x"), Security()).unreachable(OSError())
+        raise Clients(KafkaAddress.of("kafka://127.0.0.1:1/x"), Security()).unreachable(OSError())
 
     told: list[RoutingTable] = []
     member = Membership(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.kafka import Address, Clients, KafkaLog, Security, client
+from foldb.log.kafka import Clients, KafkaAddress, KafkaLog, Security, client
 from foldb.model.errors import LogError
 from tests.behaviour.auth.certificates import Files, make_certificates
 from tests.support.broker import brokers
@@ -45,7 +45,7 @@ def url(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     options = [f"--property={name}={value}" for name, value in properties.items()]
     with brokers(1, *options) as broker:
         url = f"kafka://{broker.address}/secured"
-        with closing(Clients(Address.of(url), security(files)).admin()) as admin:
+        with closing(Clients(KafkaAddress.of(url), security(files)).admin()) as admin:
             add_user(admin, "foldb", SCRAM_SECRET)
         yield url
 

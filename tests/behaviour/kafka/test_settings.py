@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log.kafka import Address, Security
+from foldb.log.kafka import KafkaAddress, Security
 from foldb.log.kafka.client import Clients
 from foldb.model.errors import LogError
 
@@ -28,7 +28,7 @@ SCRAM = {
     ],
 )
 def test_an_address_names_brokers_and_a_topic(url: str, servers: tuple[str, ...], topic: str) -> None:
-    address = Address.of(url)
+    address = KafkaAddress.of(url)
 
     assert (servers, topic) == (address.servers, address.topic)
     assert url == str(address)
@@ -51,7 +51,7 @@ def test_an_address_names_brokers_and_a_topic(url: str, servers: tuple[str, ...]
 )
 def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(LogError):
-        Address.of(url)
+        KafkaAddress.of(url)
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_number_where_a_text_belongs_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_unencrypted_remote_connections_cause_a_warning(url: str, protocol: str, warned: bool) -> None:
-    assert warned == (Security(security_protocol=protocol).warning(Address.of(url)) is not None)
+    assert warned == (Security(security_protocol=protocol).warning(KafkaAddress.of(url)) is not None)
 
 
 @pytest.mark.guarantee("SEC10")
@@ -138,7 +138,7 @@ def test_a_password_is_in_no_repr_no_error_and_no_log_line(
     security = Security.read(None, SCRAM)
 
     with pytest.raises(LogError) as refused:
-        Clients(Address.of("kafka://127.0.0.1:1/x"), security).admin()
+        Clients(KafkaAddress.of("kafka://127.0.0.1:1/x"), security).admin()
 
     assert SECRET == security.password
     assert SECRET not in repr(security)

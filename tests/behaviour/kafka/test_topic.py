@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.kafka import Address, Clients, KafkaLog, Security, topic
+from foldb.log.kafka import Clients, KafkaAddress, KafkaLog, Security, topic
 from foldb.model.errors import CorruptionError, ForeignLogError, LogError
 from tests.behaviour.kafka.counting import Node, Told, count
 from tests.behaviour.kafka.test_contract import anywhere, open_log
@@ -39,11 +39,11 @@ def admin(url: str) -> Iterator[Any]:
 
 
 def clients_of(url: str) -> Clients:
-    return Clients(Address.of(url), Security())
+    return Clients(KafkaAddress.of(url), Security())
 
 
 def topic_of(url: str) -> str:
-    return Address.of(url).topic
+    return KafkaAddress.of(url).topic
 
 
 def make_topic(admin: Any, url: str, settings: dict[str, str], partitions: int = 1) -> None:
@@ -57,7 +57,7 @@ def produce(url: str, *values: bytes, **configuration: Any) -> None:
     """Write to the topic like another program."""
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=list(Address.of(url).servers), **configuration)
+    producer = KafkaProducer(bootstrap_servers=list(KafkaAddress.of(url).servers), **configuration)
     with closing(producer):
         if "transactional_id" in configuration:
             producer.init_transactions()

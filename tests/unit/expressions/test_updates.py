@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldb import expressions
-from foldb.expressions import Update
+from foldb.expressions import CompiledUpdate
 from foldb.model.errors import ValidationError
 from foldb.model.limits import MODERN
 from foldb.model.values import Item, item_size
@@ -35,7 +35,7 @@ VALUES: dict[str, dict[str, Any]] = {
 }
 
 
-def made(text: str) -> tuple[Update, dict[str, dict[str, Any]]]:
+def made(text: str) -> tuple[CompiledUpdate, dict[str, dict[str, Any]]]:
     values = {name: VALUES[name] for name in re.findall(r":\w+", text)}
     update = expressions.compile(update=text, values=values or None).update
     assert update is not None

@@ -7,7 +7,7 @@ import pytest
 
 from foldb.log.commands import Position
 from foldb.materializer.fold.state import Index, Table
-from foldb.materializer.rebuild import Comparison, Rebuild
+from foldb.materializer.rebuild import Rebuild, RebuildComparison
 from tests.unit.materializer.ledger import Ledger, define, delete, index_request, put
 
 
@@ -27,7 +27,7 @@ def library() -> tuple[Ledger, Table]:
 
 def agrees(work: Rebuild, table: Table, index: str | None = None, portion: int = 1000) -> bool:
     """Compare the rebuilt table with the live one to the end, and return whether they are equal."""
-    comparison = Comparison(index)
+    comparison = RebuildComparison(index)
     while comparison.advance(table, work.state.tables[table.definition.id], portion):
         pass
     return comparison.same

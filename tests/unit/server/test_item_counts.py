@@ -8,7 +8,7 @@ from foldb.materializer.partition import Partition
 from foldb.model.errors import InternalServerError
 from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.model.tables import TableDefinition
-from foldb.server.api.item_counts import Count, Counts, ItemCounter
+from foldb.server.api.item_counts import Counts, ItemCount, ItemCounter
 
 
 def table() -> Table:
@@ -28,7 +28,7 @@ def test_counts_are_exact_unless_they_may_be_old() -> None:
     counter = ItemCounter(lambda: 0, refresh_ms=0)
     cars.items.put(b"a", b"", (b"{}", 10))
 
-    assert (Count(1, 110), {}) == counts(counter, cars)
+    assert (ItemCount(1, 110), {}) == counts(counter, cars)
 
 
 def test_counts_are_sums_over_the_partitions_that_answer() -> None:
@@ -40,7 +40,7 @@ def test_counts_are_sums_over_the_partitions_that_answer() -> None:
     }
     partitions = cast(Partition, SimpleNamespace(status=lambda done: done(figures)))
 
-    assert (Count(4, 440), {}) == counts(ItemCounter(lambda: 0, 0, partitions), table())
+    assert (ItemCount(4, 440), {}) == counts(ItemCounter(lambda: 0, 0, partitions), table())
 
 
 def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:
@@ -51,6 +51,6 @@ def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:
     cars.items.put(b"a", b"", (b"{}", 10))
 
     now = 999
-    assert (Count(0, 0), {}) == counts(counter, cars)
+    assert (ItemCount(0, 0), {}) == counts(counter, cars)
     now = 1000
-    assert (Count(1, 110), {}) == counts(counter, cars)
+    assert (ItemCount(1, 110), {}) == counts(counter, cars)

@@ -5,7 +5,7 @@ python -m tests.unit.streams.settings_reference        writes both tables into d
 
 from pathlib import Path
 
-from foldb.model.subscriptions.settings import REQUIRED, SUBSCRIPTION_SETTINGS, Setting
+from foldb.model.subscriptions.settings import REQUIRED, SUBSCRIPTION_SETTINGS, SubscriptionSetting
 from foldb.streams.decorator import default_text
 from foldb.streams.sinks import sink_kinds
 from foldb.streams.sinks.kind import SinkKind, SinkSetting
@@ -43,7 +43,7 @@ def pages() -> list[Path]:
     return [page for page in sorted(DOCS.rglob("*.md")) if any(each in page.read_text() for each in begins)]
 
 
-def _setting_row(setting: Setting) -> str:
+def _setting_row(setting: SubscriptionSetting) -> str:
     keyword = f"`{setting.keyword}`" if setting.keyword else ""
     flag = f"`{setting.flag}`" if setting.flag else ""
     default = "required" if setting.default is REQUIRED else default_text(setting)

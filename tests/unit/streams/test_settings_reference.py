@@ -27,7 +27,7 @@ from foldb.model.subscriptions.settings import (
     REQUIRED,
     SUBSCRIPTION_SETTINGS,
     Duration,
-    Setting,
+    SubscriptionSetting,
     TriggerSettings,
     check,
 )
@@ -64,7 +64,7 @@ def test_the_typed_keywords_are_the_declared_ones() -> None:
 
 
 @pytest.mark.parametrize("setting", SUBSCRIPTION_SETTINGS, ids=lambda each: each.name)
-def test_a_default_is_a_checked_value_of_its_type(setting: Setting) -> None:
+def test_a_default_is_a_checked_value_of_its_type(setting: SubscriptionSetting) -> None:
     least = {"TableNames": ["Cars"], "Sink": {"Kind": "python"}}
 
     value = check("s", least)[setting.name]
@@ -74,7 +74,7 @@ def test_a_default_is_a_checked_value_of_its_type(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("setting", SUBSCRIPTION_SETTINGS, ids=lambda each: each.name)
-def test_a_keyword_is_in_signature_and_docstring(setting: Setting) -> None:
+def test_a_keyword_is_in_signature_and_docstring(setting: SubscriptionSetting) -> None:
     parameters = inspect.signature(trigger).parameters
 
     assert "settings" not in parameters

@@ -73,11 +73,11 @@ BUGS = [
         """
 @ materializer/snapshots.py
 -            refold_log(state, log, self._partition, progress)
--            head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
+-            head = SnapshotHead.of(state, log.hash_of(self._partition, state.next_offset - 1))
 +            end = log.end(self._partition) - 1
 +            refold_log(state, log, self._partition, progress)
 +            state.next_offset = end
-+            head = Head.of(state, log.hash_of(self._partition, state.next_offset - 1))
++            head = SnapshotHead.of(state, log.hash_of(self._partition, state.next_offset - 1))
 """,
         SNAPSHOTS,
     ),

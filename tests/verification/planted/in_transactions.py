@@ -31,7 +31,7 @@ BUGS = [
         "an idempotency token is forgotten",
         """
 @ materializer/fold/transactions/transact.py
--        state.tokens[command.token] = Token(command.fingerprint, state.log_time)
+-        state.tokens[command.token] = TransactionToken(command.fingerprint, state.log_time)
 +        pass
 """,
         SINGLE,
@@ -170,7 +170,7 @@ BUGS = [
         "the token of a transaction over partitions is forgotten",
         """
 @ materializer/fold/transactions/coordinator.py
--        state.tokens[transaction.token] = Token(transaction.fingerprint, state.log_time)
+-        state.tokens[transaction.token] = TransactionToken(transaction.fingerprint, state.log_time)
 +        pass
 """,
         STEPS,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldb.materializer.feed_requests import (
+    ChangeCount,
     Changes,
-    Count,
     CountChanges,
     FindSequenceNumber,
     FoundSequenceNumber,
@@ -33,7 +33,7 @@ answers = (
     st.builds(Changes, st.lists(changes, max_size=3), numbers, numbers, st.booleans(), ids)
     | st.builds(FoundSequenceNumber, numbers, numbers)
     | st.builds(Shards, st.lists(st.builds(Shard, ids, numbers, st.none() | numbers, ids), max_size=3), ids)
-    | st.builds(Count, ids, st.none() | ids, numbers)
+    | st.builds(ChangeCount, ids, st.none() | ids, numbers)
 )
 
 
