@@ -219,7 +219,7 @@ def test_the_command_line_finds_its_key_in_every_place(server: Server, tmp_path:
     for ran in (run(**own), run("--profile", "ours", AWS_SHARED_CREDENTIALS_FILE=str(credentials))):
         assert name in ran.stdout.splitlines(), ran.stderr
     for ran, says in (
-        (run(), "Name a key of the server's"),
+        (run(), "Use a key of the server"),
         (run("--profile", "theirs"), "there is no key of the profile theirs"),
     ):
         assert ran.returncode

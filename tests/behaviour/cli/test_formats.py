@@ -40,7 +40,7 @@ def test_a_cost_of_half_units_is_written_in_every_format(
         (("query", "Music", "nobody", "--index", "Labels"), "Brand,Made,Artist,Song"),
         (("scan", "Music", "--where", "n > 9", "--select", "n,Song"), "n,Song"),
         (("log", "tail", "-n", "0"), "position,time,command,table,key,outcome,units"),
-        (("trigger", "list"), "trigger,tables,calls,status"),
+        (("trigger", "list"), "trigger,tables,target,status"),
         (("stream", "tail", "Music", "--from", "end"), "time,op,table,keys,old,new,number"),
     ],
     ids=["scan", "query", "index", "select", "log", "triggers", "changes"],

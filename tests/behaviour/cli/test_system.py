@@ -247,7 +247,7 @@ def test_words_that_are_not_utf8_are_refused(music: Path) -> None:
             "`HTTP 404 not found`",
         ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "`HTTP 200`"),
-        (b"220 mail.example ESMTP\r\n", "`what is not HTTP`"),
+        (b"220 mail.example ESMTP\r\n", "`a response that is not HTTP`"),
     ],
 )
 def test_a_server_that_is_not_foldb_is_not_taken_for_it(answer: bytes, says: str) -> None:

@@ -205,7 +205,7 @@ def test_a_replay_with_dead_letters_exits_with_partly(shop: Shop) -> None:
 
 def test_a_removed_trigger_is_not_called(shop: Shop) -> None:
     shop.run("trigger", "add", "receipts", *SEND)
-    check(shop.run("trigger", "remove", "receipts", "--no-input"), 2, "say --yes")
+    check(shop.run("trigger", "remove", "receipts", "--no-input"), 2, "give --yes")
     assert 0 == shop.run("trigger", "remove", "receipts", "--yes").exit_code
     shop.put('{"id": "a"}')
 
