@@ -50,7 +50,7 @@ BUGS = [
         FRAMING,
     ),
     bug(
-        "a request needs no SubscriptionContext",
+        "a request needs no Host",
         """
 @ server/http/request_head.py
 -    if b"host" not in fields:
@@ -233,9 +233,9 @@ BUGS = [
     bug(
         "of a transaction the first table counts",
         """
-@ server/auth/rights.py
--            yield action, right, table
-+                yield action, right, asked["TableName"]
+@ server/api/operations/transact_write_items.py
+-                yield action, right, request["TableName"]
++                yield action, right, request["TableName"]
 +                return
 """,
         RIGHTS,

@@ -35,7 +35,7 @@ BUGS = [
         "an entry that found no space uses up its number",
         """
 @ materializer/worker.py
-+            self._next_number = entry.number + 1
++            self._next_entry_number += 1
              self._answer_failed(self._take_in_flight(), ServiceUnavailableError(_FULL))
 """,
         WORKED,

@@ -52,8 +52,8 @@ BUGS = [
         """
 @ materializer/replicated/worker.py
          self._answer_failed(under_way, InternalServerError())
-+        self._origin, self._next_number = self._new_origin(), 0
-+        entry, self._entry = self._entry, None
++        self._origin, self._next_entry_number = self._new_origin(), 0
++        entry, self._entry_in_flight = self._entry_in_flight, None
 +        self._append(Entry(self._origin, 0, entry.commands))
 """,
         SHARED,
@@ -84,7 +84,7 @@ BUGS = [
         """
 @ materializer/owner/relays.py
 -        self._next = 0  # number of the next message to send
-+        self._next = outbox.next_number  # the number of the next message to send
++        self._next = outbox.next_message_number  # number of the next message to send
 """,
         OWNER,
         RELAYS,
@@ -104,7 +104,7 @@ BUGS = [
         """
 @ materializer/owner/relays.py
              self._bytes += size
-+            self._learn(relay.number, 0)
++            self._record_progress(relay.message_number, 0)
 """,
         RELAYS,
     ),
@@ -152,7 +152,7 @@ BUGS = [
 -        if undecided and not self._closed:
 -            self._later(max(_RETRY_SECONDS, self._seconds_left(undecided[0][1])))
 +        if not self._closed:
-+            self._partition.submit(Abandon(0, _OWNER), _ABANDON_BYTES, _ignore)
++            self._partition.submit(Abandon(0, _OWNER), _PROPOSAL_BYTES, _ignore)
 +            self._later(_RETRY_SECONDS)
 """,
         OWNER,

@@ -71,9 +71,9 @@ BUGS = [
 +        if isinstance(result, Appended):
 +            from ..fold.outcomes import Applied
 +
-+            for nth, one in enumerate(self._under_way):
++            for nth, one in enumerate(self._in_flight):
 +                if type(one.command) is Put:
-+                    done, self._under_way[nth] = one.done, one._replace(done=_ignore)
++                    done, self._in_flight[nth] = one.done, one._replace(done=_ignore)
 +                    done(Applied(one.command, None, None, 0, 0), self.position)
 @ materializer/replicated/worker.py
 -from ...log.commands import Entry, Position, Record
