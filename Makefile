@@ -26,7 +26,7 @@ check: lint             ## The checks, and the unit tests that start no server; 
 	$(DEV)/bin/pytest -q -n 2 --dist loadfile $(UNIT)
 
 test: lint              ## Every check and every test.
-	$(DEV)/bin/pytest -n 4 --dist loadfile --no-loadscope-reorder
+	$(DEV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)/installed  ## The checks alone: style, format, types.
 	$(DEV)/bin/ruff check

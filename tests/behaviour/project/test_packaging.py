@@ -20,7 +20,7 @@ IMPORTED_AS = {
     "opentelemetry-sdk": "opentelemetry",
 }
 # Used as a command or as a plugin: nobody imports it.
-COMMANDS = {"awscli": "AWS", "mypy": "mypy", "pytest-xdist": "-n 4", "ruff": "ruff"}
+COMMANDS = {"awscli": "AWS", "mypy": "mypy", "pytest-xdist": "-n 2", "ruff": "ruff"}
 
 
 @cache
