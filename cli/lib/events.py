@@ -97,7 +97,7 @@ def deliveries_of(
         yield delivery
 
 
-def told(delivery: Delivery, *, typed: bool) -> Row:
+def change_row(delivery: Delivery, *, typed: bool) -> Row:
     """Return a delivery as a row. A sequence number that no foldb log assigns has no position."""
     row = shown(read_json(plain(delivery), "the change"), typed=typed)
     return row if delivery.sequence_number >= _FIRST_NUMBER else row | {"position": None}

@@ -70,7 +70,7 @@ class Keys:
     Attributes:
         by_id: The keys by id.
         cluster_secret: The secret with which nodes authenticate each other; None if the file has none.
-        decoy: A secret that stands in for the secrets of unknown keys, so that they take as much work.
+        decoy: A secret that stands in for the secrets of unknown keys, so that their check takes as long.
     """
 
     by_id: Mapping[str, Key]

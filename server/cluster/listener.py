@@ -82,7 +82,7 @@ class PeerListener:
         return host, port
 
     async def close(self) -> None:
-        """Accept no more calls and close all connections."""
+        """Refuse further calls and close all connections."""
         if self._server is not None:
             self._server.close()
         for caller in tuple(self.callers):

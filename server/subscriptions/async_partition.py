@@ -1,8 +1,8 @@
 """Partitions and change feeds whose answers are awaited.
 
 A partition answers through callbacks, because item operations were measured to lose half their rate to a future and a
-task per request. Subscriptions and admin operations are rare, so they await. This module is the only place that turns
-a callback of a partition into a future.
+task per request. Subscriptions are rare, so they await. Handlers of the API have `api/async_calls.py`, which keeps
+positions.
 """
 
 import asyncio

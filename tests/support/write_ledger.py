@@ -146,7 +146,7 @@ class Writers:
         self.stop()
 
     def stop(self) -> None:
-        """Send no more requests, and return when all are answered."""
+        """Stop sending requests, and return when all are answered."""
         self._addresses.stopped.set()
         self.join()
 

@@ -12,7 +12,7 @@ from ....streams.formats.table_view import Delivery
 from ...lib.change_sources import Row, known
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.events import LAST, EventFile, deliveries_of, read_events, told
+from ...lib.events import LAST, EventFile, change_row, deliveries_of, read_events
 from ...lib.filter_options import FROM, TriggerName
 from ...lib.session import Session
 from ...lib.start_position import read_start
@@ -65,7 +65,7 @@ def explain(
 
 
 def _explained(settings: Row, change_filter: ChangeFilter, delivery: Delivery, *, typed: bool) -> Row:
-    row = told(delivery, typed=typed)
+    row = change_row(delivery, typed=typed)
     row["delivered"] = change_filter.chooses(delivery)
     row["why"] = [
         {"rule": rule, "holds": holds, "says": _with_values(settings, says) if rule == "Filter" else says}

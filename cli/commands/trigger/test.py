@@ -41,7 +41,7 @@ from ...lib import trigger_options
 from ...lib.change_sources import Known, Row, known
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.events import LAST, EventFile, batches, deliveries_of, read_events, told
+from ...lib.events import LAST, EventFile, batches, change_row, deliveries_of, read_events
 from ...lib.filter_options import Events, NamesOption, PatternOption, Tables, ValuesOption, When, choice
 from ...lib.output import counted
 from ...lib.session import Session
@@ -241,7 +241,7 @@ class _Report:
             row["event"] = read_json(lambda_event.event(deliveries), "the event")
         else:
             typed = self._session.settings.typed
-            row["changes"] = [told(each, typed=typed) for each in deliveries]
+            row["changes"] = [change_row(each, typed=typed) for each in deliveries]
         if result is not None:
             row |= result
             self._failed += result["result"] != "success"

@@ -265,7 +265,7 @@ def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
             "foldb.cli.main",
             ("rich", "foldb.cli.lib.session", "foldb.log", "foldb.server", "foldb.materializer"),
         ),
-        # It signs what it sends, which is the server's to know, and needs no more of it.
+        # The command signs its requests by a rule of the server, and imports nothing else of it.
         (
             "foldb.cli.commands.item",
             ("foldb.log", "foldb.server.node", "foldb.server.http", "foldb.materializer"),

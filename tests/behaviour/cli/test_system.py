@@ -26,7 +26,12 @@ Finished = subprocess.CompletedProcess[str]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_CAPBSET_DROP = 24
-_PRIVILEGES = (1, 2, 3, 10)  # to read and write anybody's files, to own them, to take ports below 1024
+_PRIVILEGES = (
+    1,
+    2,
+    3,
+    10,
+)  # to read and write the files of every user, to own them, to take ports below 1024
 _MS_RDONLY = 1
 
 

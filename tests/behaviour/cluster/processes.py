@@ -65,7 +65,7 @@ class Process:
             if match := re.search(r"foldb serves (http://\S+:\d+)", said):
                 self.url = match[1]
                 return
-            time.sleep(0.02)  # a file tells nobody that it has grown
+            time.sleep(0.02)  # a file has no event for its growth
         self.kill()
         raise AssertionError(f"foldb serve has not begun: {self._said.read_text()}")
 
@@ -139,7 +139,7 @@ class Nodes:
         until = time.monotonic() + _PATIENCE_S
         while not self._is_settled():
             assert time.monotonic() < until, ask(self.urls[0], _CLUSTER, {}).body
-            time.sleep(0.05)  # nobody tells; everybody can be asked
+            time.sleep(0.05)  # no event announces it; each node can be polled
 
     def _is_settled(self) -> bool:
         """Return whether all nodes have the same table and no lag."""
@@ -253,6 +253,6 @@ class Faults:
                 if all(len(one["isr_nodes"]) == 3 for one in topic["partitions"]):
                     return
                 assert time.monotonic() < until, topic
-                time.sleep(0.1)  # asking a broker is no condition that somebody would tell
+                time.sleep(0.1)  # a broker announces no such condition, so poll it
         finally:
             admin.close()

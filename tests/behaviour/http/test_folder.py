@@ -23,7 +23,7 @@ def mode(path: Path) -> int:
 @pytest.mark.guarantee("SEC19")
 @pytest.mark.parametrize("umask", [0o000, 0o022])
 def test_the_folder_and_every_file_in_it_are_the_owners_alone(tmp_path: Path, umask: int) -> None:
-    """Whatever the shell's mask says, and also the files that come later."""
+    """Under any umask of the shell, for files made later too."""
     folder = tmp_path / "data"
     before = os.umask(umask)
     try:
@@ -51,7 +51,7 @@ def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> No
 
 
 def test_a_link_of_our_own_is_followed(tmp_path: Path) -> None:
-    """Somebody moved the data to a larger disk."""
+    """An operator moved the data to a larger disk."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "data").symlink_to(tmp_path / "disk")
     with foldb.serve(tmp_path / "data") as server:

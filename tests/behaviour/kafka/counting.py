@@ -1,7 +1,7 @@
 """Counters on a real Kafka: callers that add one repeatedly, and the check of the results.
 
-Whoever is told that it happened must find it, once. Whoever is told that nobody knows may find it or not. A counter
-that stands outside of these bounds has lost a write or took one twice.
+An acknowledged addition is counted once. An addition of unknown fate is counted once or not at all. A counter
+outside of these bounds has lost a write or took one twice.
 """
 
 import asyncio

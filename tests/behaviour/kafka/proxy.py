@@ -64,7 +64,7 @@ class Proxy:
                 self.lost += 1
             if what == "cut":
                 break
-            if what == "swallow":  # the connection stays, and nothing comes any more
+            if what == "swallow":  # the connection stays open, and no data arrives
                 continue
             try:
                 client.sendall(head + body)

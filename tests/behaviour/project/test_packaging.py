@@ -19,7 +19,7 @@ IMPORTED_AS = {
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",
 }
-# Used as a command or as a plugin: nobody imports it.
+# Used as a command or as a plugin, never imported.
 COMMANDS = {"awscli": "AWS", "mypy": "mypy", "pytest-xdist": "-n 2", "ruff": "ruff"}
 
 

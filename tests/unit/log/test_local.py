@@ -428,7 +428,7 @@ Synced = list[tuple[str, int]]
 def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
     """The calls that make something durable: their name, and the inode that it is about.
 
-    A page that was written is there for every process until the power goes: no killed process tells the difference.
+    A page that was written is there for every process until the power goes: a killed process does not change that.
     """
     calls: Synced = []
 

@@ -189,8 +189,8 @@ LATER = {
     "S96": "`foldb model`",
     "S99": "`foldb table roll`",
     "F11": "the sources restore and undo: there are no such operations",
-    "F22": "state in a table: a window that a stop cut off is counted anew from the log",
-    "T9": "once it was told yes it calls: nothing is switched off for a function that does not look at `replay`",
+    "F22": "state in a table: a window that a stop cut off is counted again from the log",
+    "T9": "after a confirmation it calls: a function that ignores `replay` has its usual effects",
     "H1": "one index alone (`--index`)",
 }
 

@@ -76,8 +76,8 @@ def test_a_trigger_repeats_only_changes_beyond_a_checkpoint(seed: int, tmp_path:
 @pytest.mark.spec("F20")
 def test_poison_is_isolated_with_later_changes_of_its_key(seed: int, tmp_path: Path) -> None:
     """
-    The server is killed meanwhile. At the end the dead letters are exactly the failing changes and those after them in
-    their keys; every other change was handled, in the order of its key.
+    The server is killed during the calls. At the end the dead letters are exactly the failing changes and the later
+    changes of their keys; every other change was handled, in the order of its key.
     """
     dice, recorder, folder = random.Random(seed), Recorder(tmp_path), tmp_path / "data"
     checkpoints: list[tuple[int, Checkpoints]] = []

@@ -141,7 +141,7 @@ def test_a_token_holds_for_ten_minutes_of_log_time(tmp_path: Path) -> None:
 
 
 def test_an_item_expires_by_log_time(tmp_path: Path) -> None:
-    """It does not expire before the clock reaches its time, whatever the clock did before."""
+    """It does not expire before the clock reaches its time, after any earlier steps of the clock."""
     wall = Wall()
     with served(tmp_path, wall) as url:
         create(url)

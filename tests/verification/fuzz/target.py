@@ -21,7 +21,7 @@ class Target:
         words: What inputs consist of; the fuzzer would have to guess them.
         steps: The lines of Python that an empty input may take, and each byte of a longer one.
         bytes_max: How long an input may grow.
-        world: Makes what an input is given to, anew each time and before steps are counted.
+        world: Makes the subject of an input, a new one for each input, before steps are counted.
     """
 
     name: str

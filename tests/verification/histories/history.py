@@ -39,7 +39,7 @@ class Operation(NamedTuple):
     Attributes:
         called: When it was sent, in monotonic nanoseconds.
         answered: When its answer arrived; None if it never did.
-        told: The result of each step; None for an operation that was rejected or is in doubt.
+        told: The answer to each step; None for an operation that was rejected or is in doubt.
         position: The position in the answer; see `position`.
     """
 

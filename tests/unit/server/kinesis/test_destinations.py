@@ -56,7 +56,7 @@ def described(client: Any, table: str) -> dict[str, tuple[str, str | None]]:
 
 
 def sent(folder: Path, stream: str, count: int) -> list[dict[str, Any]]:
-    """So many records of a stream, once they are there."""
+    """Return this many records of a stream, once it has them."""
     records: list[dict[str, Any]] = []
     while len(records) < count:
         files = sorted((folder / "db" / "kinesis" / stream).rglob("*.jsonl"))

@@ -144,7 +144,7 @@ class TestParquet(TestFile):
 
 
 class Stream(Folder):
-    """A Kinesis folder, whose records have no sequence number: the state of an order stands for it."""
+    """A Kinesis folder, whose records have no sequence number: the state of an order replaces it."""
 
     def _rows(self, path: Path) -> Received:
         records = [json.loads(line)["dynamodb"] for line in path.read_bytes().splitlines()]
