@@ -6,12 +6,13 @@ The first line of data on the same terminal ends the bar.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from typing import TYPE_CHECKING
 
 from .settings import SessionSettings
-from .terminal import Terminal
+
+# Rich is imported to draw a bar only: its import takes as long as most commands run.
+if TYPE_CHECKING:
+    from .terminal import Terminal
 
 _LINE_EVERY_S = 5.0
 
@@ -21,7 +22,7 @@ Advance = Callable[[int], None]
 @contextmanager
 def progress(
     settings: SessionSettings,
-    console: Terminal,
+    console: "Terminal",
     title: str,
     total: int | None,
     clock: Callable[[], float] = time.monotonic,
@@ -34,6 +35,9 @@ def progress(
     if settings.quiet or not settings.progress:
         yield lambda _: None
     elif console.is_terminal:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Bar(*columns, console=console, transient=True, redirect_stdout=False) as bar:
             console.bar = bar  # Output ends it before it writes data to the same terminal
@@ -44,7 +48,9 @@ def progress(
 
 
 class _Lines:
-    def __init__(self, console: Terminal, title: str, total: int | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, console: "Terminal", title: str, total: int | None, clock: Callable[[], float]
+    ) -> None:
         self._console = console
         self._title = title
         self._total = total
