@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -24,15 +23,8 @@ from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
 from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
-from .lib.settings import (
-    DEFAULT_URL,
-    Color,
-    Format,
-    SessionSettings,
-    credentials,
-    default_ca,
-    default_database,
-)
+from .lib.option_groups import with_option_groups
+from .lib.settings import GlobalOptions
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
 _VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
@@ -194,72 +186,17 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
+@with_option_groups
 def main(
     ctx: typer.Context,
-    db: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            show_default="$FOLDB_DB, else http://127.0.0.1:8000",
-            help="Use the database in this folder, or the server at this URL.",
-        ),
-    ] = None,
-    output: Annotated[
-        Format | None,
-        typer.Option(
-            "--output",
-            "-o",
-            show_default="table on a terminal, else jsonl",
-            help="Write data in this format.",
-        ),
-    ] = None,
-    typed: Annotated[bool, typer.Option("--typed", help="Read and write items as DynamoDB JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only data and errors.")] = False,
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress bars.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")] = False,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Fail instead of asking a question.")] = False,
-    color: Annotated[Color, typer.Option(help="Use colours, always or only on a terminal.")] = Color.AUTO,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            show_default="$FOLDB_ACCESS_KEY_ID, else AWS's",
-            help="Sign requests with the key of this AWS profile.",
-        ),
-    ] = None,
-    ca: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            show_default="$FOLDB_CA",
-            help="Trust the certificates of this certificate authority, in PEM.",
-        ),
-    ] = None,
+    options: GlobalOptions,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     from .lib.session import Session  # --help and --version do not need it
 
-    if db == "":
-        raise CommandError("--db is empty: give a folder or a server, or remove the flag", ExitCode.USAGE)
-    given = default_database() if db is None else db
-    session = Session(
-        SessionSettings(
-            db=given or DEFAULT_URL,
-            is_db_given=given is not None,
-            is_db_flag=db is not None,
-            format=output,
-            typed=typed,
-            quiet=quiet,
-            progress=not no_progress,
-            yes=yes,
-            no_input=no_input,
-            color=color,
-            credentials=credentials(profile),
-            ca=ca or default_ca(),
-        )
-    )
+    session = Session(options.settings())
     ctx.obj = session
     ctx.call_on_close(session.close)
 

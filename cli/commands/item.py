@@ -8,19 +8,16 @@ import typer
 from ..lib.batch_writer import BatchWriter, Placed
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
+from ..lib.option_groups import with_option_groups
 from ..lib.options import (
-    Add,
     ConditionOption,
     Consistent,
     KeyWords,
-    NamesOption,
-    Remove,
+    Placeholders,
     Select,
-    Set,
     ShowOld,
-    Subtract,
     TableArgument,
-    ValuesOption,
+    UpdateClauses,
 )
 from ..lib.output import counted
 from ..lib.progress import progress
@@ -31,6 +28,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
+@with_option_groups
 def put(
     ctx: typer.Context,
     table: TableArgument,
@@ -38,9 +36,9 @@ def put(
         str, typer.Argument(help="A JSON object, @FILE of JSON Lines, or - for JSON Lines from stdin.")
     ],
     condition: ConditionOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
     show_old: ShowOld = False,
+    *,
+    placeholders: Placeholders,
 ) -> None:
     """Put an item. It replaces an item with the same key.
 
@@ -55,7 +53,7 @@ def put(
         _put_lines(session, table, item)
         return
     body = {"Item": read_item(item, "the item", is_typed=session.settings.typed)}
-    _write(session, "PutItem", table, body, condition, Lifted(names or [], values or []), show_old)
+    _write(session, "PutItem", table, body, condition, placeholders.lifted(), show_old)
 
 
 @app.command()
@@ -89,42 +87,41 @@ def get(
 
 
 @app.command()
+@with_option_groups
 def update(
     ctx: typer.Context,
     table: TableArgument,
     key: KeyWords,
-    set_: Set = None,
-    remove: Remove = None,
-    add: Add = None,
-    delete: Subtract = None,
     condition: ConditionOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
     show_old: ShowOld = False,
+    *,
+    clauses: UpdateClauses,
+    placeholders: Placeholders,
 ) -> None:
     """Change attributes of an item, or create it, and print the new item.
 
     Example: foldb item update Counters home --set 'visits = if_not_exists(visits, 0) + 1' --if 'visits < 10'
     """
     session: Session = ctx.obj
-    lifted = Lifted(names or [], values or [])
+    lifted = placeholders.lifted()
     body = {
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
-        "UpdateExpression": update_of(lifted, set_, remove, add, delete),
+        "UpdateExpression": update_of(lifted, clauses),
         "ReturnValues": "ALL_NEW",
     }
     _write(session, "UpdateItem", table, body, condition, lifted, show_old)
 
 
 @app.command()
+@with_option_groups
 def delete(
     ctx: typer.Context,
     table: TableArgument,
     key: KeyWords,
     condition: ConditionOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
     show_old: ShowOld = False,
+    *,
+    placeholders: Placeholders,
 ) -> None:
     """Delete an item and print the old item. Print nothing if there was none.
 
@@ -135,16 +132,16 @@ def delete(
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
         "ReturnValues": "ALL_OLD",
     }
-    _write(session, "DeleteItem", table, body, condition, Lifted(names or [], values or []), show_old)
+    _write(session, "DeleteItem", table, body, condition, placeholders.lifted(), show_old)
 
 
-def update_of(lifted: Lifted, *clauses: Iterable[str] | None) -> str:
+def update_of(lifted: Lifted, clauses: UpdateClauses) -> str:
     """Return the UpdateExpression of an update.
 
     Raises:
         CommandError: All clauses are empty.
     """
-    expression = update_expression(lifted, *clauses)
+    expression = update_expression(lifted, clauses.set_, clauses.remove, clauses.add, clauses.delete)
     if not expression:
         raise CommandError("nothing to change: give --set, --remove, --add or --delete", ExitCode.USAGE)
     return expression

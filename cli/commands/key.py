@@ -1,6 +1,7 @@
 """`foldb key`: access keys and their rights to tables."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -10,6 +11,7 @@ import typer
 from ...server.auth.keyfile import Key, changed, new_key, read_keys
 from ...server.auth.rights import Right, Rights, is_pattern
 from ..lib.errors import CommandError, ExitCode
+from ..lib.option_groups import with_option_groups
 from ..lib.output import counted
 from ..lib.session import Session
 
@@ -24,29 +26,56 @@ Tables: TypeAlias = list[str] | None
 _FILE = Path("keys.toml")
 
 
-@app.command()
-def create(
-    ctx: typer.Context,
-    keys: KeyFile = _FILE,
+@dataclass(frozen=True, slots=True)
+class RightsOptions:
+    """The rights of a new key."""
+
     read: Annotated[
         Tables,
         typer.Option(
             metavar="TABLE",
             help="Allow reads of tables with this name, in which * matches any text. Repeat the flag for more.",
         ),
-    ] = None,
-    write: Annotated[Tables, typer.Option(metavar="TABLE", help="Allow writes and reads.")] = None,
+    ] = None
+    write: Annotated[Tables, typer.Option(metavar="TABLE", help="Allow writes and reads.")] = None
     admin: Annotated[
         Tables,
         typer.Option(
             metavar="TABLE",
             help="Allow also to create, change and delete the tables. '*' allows every operation.",
         ),
-    ] = None,
+    ] = None
     monitor: Annotated[
         bool,
         typer.Option("--monitor", help="Allow GET /metrics, `foldb status` and `foldb wait POSITION`."),
-    ] = False,
+    ] = False
+
+    def rights(self) -> Rights:
+        """Return the rights.
+
+        Raises:
+            CommandError: A pattern is not one of table names, or no right is given.
+        """
+        read, write, admin = self.read or (), self.write or (), self.admin or ()
+        for pattern in (*read, *write, *admin):
+            if not is_pattern(pattern):
+                raise CommandError(
+                    f"{pattern} is not the name of a table, in which * matches any text.", ExitCode.USAGE
+                )
+        if not (read or write or admin or self.monitor):
+            raise CommandError(
+                "a key needs a right: give --read, --write or --admin with a table or '*', or give --monitor.",
+                ExitCode.USAGE,
+            )
+        return Rights(read, write, admin, monitor=self.monitor)
+
+
+@app.command()
+@with_option_groups
+def create(
+    ctx: typer.Context,
+    options: RightsOptions,
+    keys: KeyFile = _FILE,
     expires: Annotated[
         str | None,
         typer.Option(
@@ -64,18 +93,8 @@ def create(
     Example: foldb key create --write 'Orders*' --read '*' --note 'the order service'
     """
     session: Session = ctx.obj
-    for pattern in (*(read or ()), *(write or ()), *(admin or ())):
-        if not is_pattern(pattern):
-            raise CommandError(
-                f"{pattern} is not the name of a table, in which * matches any text.", ExitCode.USAGE
-            )
-    if not (read or write or admin or monitor):
-        raise CommandError(
-            "a key needs a right: give --read, --write or --admin with a table or '*', or give --monitor.",
-            ExitCode.USAGE,
-        )
     now = datetime.now(UTC)
-    rights = Rights(read or (), write or (), admin or (), monitor=monitor)
+    rights = options.rights()
     key = new_key(now, rights, None if expires is None else _moment(expires, now), note)
     with changed(keys) as by_id:
         by_id[key.id] = key

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
@@ -11,16 +12,13 @@ from ..lib.definitions import billing, index_request, index_units, table_request
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
-from ..lib.options import TableArgument
+from ..lib.option_groups import with_option_groups
+from ..lib.options import TableArgument, Texts
 from ..lib.output import counted
 from ..lib.session import Session
 
 app = typer.Typer(no_args_is_help=True)
 
-Read = Annotated[int | None, typer.Option("--read", min=1, help="Provision N read units. It needs --write.")]
-Write = Annotated[
-    int | None, typer.Option("--write", min=1, help="Provision N write units. It needs --read.")
-]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the change is complete.")]
 Ttl = Annotated[
     str | None,
@@ -37,26 +35,96 @@ View = Annotated[
 _VIEWS = {"both": "NEW_AND_OLD_IMAGES", "new": "NEW_IMAGE", "old": "OLD_IMAGE", "keys": "KEYS_ONLY"}
 
 
+@dataclass(frozen=True, slots=True)
+class ThroughputOptions:
+    """The provisioned throughput of a table."""
+
+    read: Annotated[int | None, typer.Option(min=1, help="Provision N read units. It needs --write.")] = None
+    write: Annotated[int | None, typer.Option(min=1, help="Provision N write units. It needs --read.")] = None
+
+    def units(self) -> tuple[int, int] | None:
+        """Return the read and write units. None: none are given.
+
+        Raises:
+            CommandError: One of them is missing.
+        """
+        if self.read is None and self.write is None:
+            return None
+        if self.read is None or self.write is None:
+            raise CommandError("provisioned throughput needs both --read and --write", ExitCode.USAGE)
+        return self.read, self.write
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """The indexes of a new table, in the short notation."""
+
+    gsi: Annotated[
+        Texts, typer.Option(metavar="NAME=A:S,B:N", help="Add a global index. Repeat the flag for more.")
+    ] = None
+    lsi: Annotated[
+        Texts, typer.Option(metavar="NAME=B:N", help="Add a local index. Repeat the flag for more.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureOptions:
+    """The features of a new table."""
+
+    ttl: Ttl = None
+    stream: Annotated[bool, typer.Option("--stream", help="Enable a stream of the table's changes.")] = False
+    view: View = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanges:
+    """The changes of a table's global indexes, in the short notation."""
+
+    gsi: Annotated[str | None, typer.Option(metavar="NAME=A:S,B:N", help="Add a global index.")] = None
+    drop_gsi: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a global index.")] = None
+    index: Annotated[
+        Texts,
+        typer.Option(
+            metavar="NAME=READ/WRITE", help="Set the units of a global index. Repeat the flag for more."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureChanges:
+    """The changes of a table's other features."""
+
+    ttl: Ttl = None
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Disable the expiry of items.")] = False
+    stream: Annotated[
+        bool | None, typer.Option("--stream/--no-stream", help="Enable or disable the stream.")
+    ] = None
+    view: View = "both"
+    protect: Annotated[
+        bool | None, typer.Option("--protect/--no-protect", help="Enable or disable deletion protection.")
+    ] = None
+
+    def request(self) -> dict[str, Any]:
+        """Return the members of UpdateTable. The expiry has an operation of its own."""
+        request: dict[str, Any] = {}
+        if self.protect is not None:
+            request["DeletionProtectionEnabled"] = self.protect
+        if self.stream is not None:
+            request["StreamSpecification"] = _stream(self.view) if self.stream else {"StreamEnabled": False}
+        return request
+
+
 @app.command()
+@with_option_groups
 def create(
     ctx: typer.Context,
     name: TableArgument,
     keys: Annotated[
         list[str], typer.Argument(metavar="PK:TYPE [SK:TYPE]", help="The key; a TYPE is S, N or B.")
     ],
-    gsi: Annotated[
-        list[str] | None,
-        typer.Option("--gsi", metavar="NAME=A:S,B:N", help="Add a global index. Repeat the flag for more."),
-    ] = None,
-    lsi: Annotated[
-        list[str] | None,
-        typer.Option("--lsi", metavar="NAME=B:N", help="Add a local index. Repeat the flag for more."),
-    ] = None,
-    ttl: Ttl = None,
-    stream: Annotated[bool, typer.Option("--stream", help="Enable a stream of the table's changes.")] = False,
-    view: View = "both",
-    read: Read = None,
-    write: Write = None,
+    indexes: IndexOptions,
+    features: FeatureOptions,
+    throughput: ThroughputOptions,
     wait: Wait = True,
 ) -> None:
     """Create a table. It is on-demand without --read and --write.
@@ -68,16 +136,16 @@ def create(
     Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
     """
     session: Session = ctx.obj
-    request = table_request(name, keys, gsi or [], lsi or [], _throughput(read, write))
-    if stream:
-        request["StreamSpecification"] = _stream(view)
+    request = table_request(name, keys, indexes.gsi or [], indexes.lsi or [], throughput.units())
+    if features.stream:
+        request["StreamSpecification"] = _stream(features.view)
     created = session.client.call("CreateTable", request)["TableDescription"]
-    if not wait and not ttl:
+    if not wait and not features.ttl:
         session.output.say(f"{name}: {created['TableStatus']}")
         return
     until_settled(session, name)
-    if ttl:
-        _set_ttl(session, name, ttl)
+    if features.ttl:
+        _set_ttl(session, name, features.ttl)
     _say_status(session, name)
 
 
@@ -104,37 +172,16 @@ def describe(ctx: typer.Context, name: TableArgument) -> None:
 
 
 @app.command()
+@with_option_groups
 def update(
     ctx: typer.Context,
     name: TableArgument,
-    gsi: Annotated[
-        str | None, typer.Option("--gsi", metavar="NAME=A:S,B:N", help="Add a global index.")
-    ] = None,
-    drop_gsi: Annotated[
-        str | None, typer.Option("--drop-gsi", metavar="NAME", help="Remove a global index.")
-    ] = None,
-    index: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--index",
-            metavar="NAME=READ/WRITE",
-            help="Set the units of a global index. Repeat the flag for more.",
-        ),
-    ] = None,
-    ttl: Ttl = None,
-    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Disable the expiry of items.")] = False,
-    stream: Annotated[
-        bool | None, typer.Option("--stream/--no-stream", help="Enable or disable the stream.")
-    ] = None,
-    view: View = "both",
-    read: Read = None,
-    write: Write = None,
+    indexes: IndexChanges,
+    features: FeatureChanges,
+    throughput: ThroughputOptions,
     on_demand: Annotated[
         bool, typer.Option("--on-demand", help="Change the table to on-demand capacity.")
     ] = False,
-    protect: Annotated[
-        bool | None, typer.Option("--protect/--no-protect", help="Enable or disable deletion protection.")
-    ] = None,
     wait: Wait = True,
 ) -> None:
     """Change a table's throughput, indexes, expiry, stream or protection.
@@ -145,24 +192,22 @@ def update(
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
     session: Session = ctx.obj
-    throughput = _throughput(read, write)
-    if on_demand and (throughput is not None or index):
+    units = throughput.units()
+    if on_demand and (units is not None or indexes.index):
         raise CommandError("--on-demand has no units: remove --read, --write and --index", ExitCode.USAGE)
-    request = billing(throughput) if on_demand or throughput is not None else {}
-    if protect is not None:
-        request["DeletionProtectionEnabled"] = protect
-    request |= _index_updates(session, name, gsi, drop_gsi, index or [], throughput, on_demand=on_demand)
-    if stream is not None:
-        request["StreamSpecification"] = _stream(view) if stream else {"StreamEnabled": False}
-    if not request and not ttl and not no_ttl:
+    request = billing(units) if on_demand or units is not None else {}
+    request |= features.request()
+    request |= _index_updates(session, name, indexes, units, on_demand=on_demand)
+    changes_ttl = features.ttl or features.no_ttl
+    if not request and not changes_ttl:
         raise CommandError("nothing to change: see `foldb table update --help`", ExitCode.USAGE)
     if request:
         session.client.call("UpdateTable", {"TableName": name, **request})
-        if wait or ttl or no_ttl:
+        if wait or changes_ttl:
             until_settled(session, name)
-    if ttl:
-        _set_ttl(session, name, ttl)
-    if no_ttl:
+    if features.ttl:
+        _set_ttl(session, name, features.ttl)
+    if features.no_ttl:
         _unset_ttl(session, name)
     _say_status(session, name)
 
@@ -268,14 +313,6 @@ def _until(condition: Callable[[], bool], otherwise: str, timeout_ms: int) -> No
         pause = min(pause * 2, 0.5)
 
 
-def _throughput(read: int | None, write: int | None) -> tuple[int, int] | None:
-    if read is None and write is None:
-        return None
-    if read is None or write is None:
-        raise CommandError("provisioned throughput needs both --read and --write", ExitCode.USAGE)
-    return read, write
-
-
 def _stream(view: str) -> dict[str, Any]:
     return {"StreamEnabled": True, "StreamViewType": _VIEWS[view]}
 
@@ -283,36 +320,24 @@ def _stream(view: str) -> dict[str, Any]:
 def _index_updates(
     session: Session,
     name: str,
-    gsi: str | None,
-    drop_gsi: str | None,
-    units: list[str],
+    indexes: IndexChanges,
     throughput: tuple[int, int] | None,
     *,
     on_demand: bool,
 ) -> dict[str, Any]:
-    """Return the members of UpdateTable that change global indexes.
-
-    Args:
-        session: The session of the command.
-        name: The table.
-        gsi: An index to add, in the short notation.
-        drop_gsi: An index to remove.
-        units: `NAME=READ/WRITE` for each index.
-        throughput: The new units of the table.
-        on_demand: Whether the table becomes on-demand.
-    """
+    """Return the members of UpdateTable that change global indexes. `throughput` has the new units of the table."""
     request: dict[str, Any] = {}
-    changes = [units_request(text) for text in units]
-    if gsi is not None:
+    changes = [units_request(text) for text in indexes.index or ()]
+    if indexes.gsi is not None:
         description = session.shape(name).description
         index, definitions = index_request(
-            gsi, None if on_demand else throughput or _provisioned(description)
+            indexes.gsi, None if on_demand else throughput or _provisioned(description)
         )
         known = description["AttributeDefinitions"]
         request["AttributeDefinitions"] = known + [part for part in definitions if part not in known]
         changes.append({"Create": index})
-    if drop_gsi is not None:
-        changes.append({"Delete": {"IndexName": drop_gsi}})
+    if indexes.drop_gsi is not None:
+        changes.append({"Delete": {"IndexName": indexes.drop_gsi}})
     if throughput is not None:
         changes += _units_of_other_indexes(session.shape(name), changes, throughput)
     if changes:

@@ -4,6 +4,7 @@
 """
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -15,13 +16,8 @@ from ...streams.decorator import condition
 from ...streams.delivery.filter import ChangeFilter
 from .errors import CommandError, ExitCode
 from .literals import Lifted
-from .options import NamesOption, ValuesOption
+from .options import NamesOption, Texts, ValuesOption
 from .values import read_json
-
-__all__ = [
-    "FROM", "Events", "NamesOption", "PatternOption", "TableNamesOption", "Tables", "TriggerName", "ValuesOption",
-    "When", "choice", "chooser",
-]  # fmt: skip
 
 TriggerName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the trigger.")]
 FROM: Final = typer.Option(
@@ -31,36 +27,9 @@ FROM: Final = typer.Option(
 )
 
 Tables: TypeAlias = Annotated[
-    list[str] | None,
+    Texts,
     typer.Option(
         "--table", "-t", metavar="TABLE", help="Read the changes of this table. Repeat the flag for more."
-    ),
-]
-TableNamesOption: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[TABLE]...", help="The same as --table.")
-]
-Events: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--on",
-        metavar="EVENT",
-        help="Select INSERT, MODIFY, REMOVE or READ. Repeat the flag, or use commas, for more.",
-    ),
-]
-When: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--when",
-        metavar="CONDITION",
-        help="Select changes for which this is true of OLD and NEW, like NEW.Total > 100.",
-    ),
-]
-PatternOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pattern",
-        metavar="JSON",
-        help="Select changes that match this pattern of Lambda's filters. Repeat the flag for alternatives.",
     ),
 ]
 
@@ -69,29 +38,63 @@ _WORD: Final = re.compile(r"(?<![\w.:#])[A-Za-z_]\w*(?![\w(]|\s+\()")
 _GRAMMAR: Final = frozenset(("OLD", "NEW", "AND", "OR", "NOT", "IN", "BETWEEN"))
 
 
-def choice(
-    on: list[str] | None,
-    when: str | None,
-    patterns: list[str] | None,
-    names: list[str] | None,
-    values: list[str] | None,
-) -> dict[str, Any]:
-    """Return the options as settings of a subscription.
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The tables whose changes are read, as arguments or as options. None given: all tables."""
 
-    Raises:
-        CommandError: An event is unknown, the expression is invalid, or a pattern is not a JSON object.
-    """
-    chosen: dict[str, Any] = {}
-    lifted = Lifted(names or [], values or [])
-    if on:
-        chosen["Events"] = [_event(word) for text in on for word in text.split(",")]
-    if when is not None:
-        chosen["Filter"] = _filter(when, lifted)
-    elif lifted.names or lifted.values:
-        raise CommandError("--name and --value need --when", ExitCode.USAGE)
-    if patterns:
-        chosen["FilterCriteria"] = {"Filters": [{"Pattern": _pattern(text)} for text in patterns]}
-    return chosen
+    arguments: Annotated[Texts, typer.Argument(metavar="[TABLE]...", help="The same as --table.")] = None
+    tables: Tables = None
+
+    @property
+    def names(self) -> list[str]:
+        return [*(self.arguments or ()), *(self.tables or ())]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """The changes that are read, or that a trigger receives."""
+
+    on: Annotated[
+        Texts,
+        typer.Option(
+            metavar="EVENT",
+            help="Select INSERT, MODIFY, REMOVE or READ. Repeat the flag, or use commas, for more.",
+        ),
+    ] = None
+    when: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Select changes for which this is true of OLD and NEW, like NEW.Total > 100.",
+        ),
+    ] = None
+    pattern: Annotated[
+        Texts,
+        typer.Option(
+            metavar="JSON",
+            help="Select changes that match this pattern of Lambda's filters. Repeat the flag for alternatives.",
+        ),
+    ] = None
+    values: ValuesOption = None
+    names: NamesOption = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the options as settings of a subscription.
+
+        Raises:
+            CommandError: An event is unknown, the expression is invalid, or a pattern is not a JSON object.
+        """
+        chosen: dict[str, Any] = {}
+        lifted = Lifted(self.names or [], self.values or [])
+        if self.on:
+            chosen["Events"] = [_event(word) for text in self.on for word in text.split(",")]
+        if self.when is not None:
+            chosen["Filter"] = _filter(self.when, lifted)
+        elif lifted.names or lifted.values:
+            raise CommandError("--name and --value need --when", ExitCode.USAGE)
+        if self.pattern:
+            chosen["FilterCriteria"] = {"Filters": [{"Pattern": _pattern(text)} for text in self.pattern]}
+        return chosen
 
 
 def _filter(when: str, lifted: Lifted) -> dict[str, Any]:

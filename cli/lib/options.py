@@ -1,21 +1,37 @@
 """Arguments and options that several commands share."""
 
+from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import typer
+
+from .literals import Lifted
+
+Texts: TypeAlias = list[str] | None
 
 TableArgument: TypeAlias = Annotated[str, typer.Argument(metavar="TABLE", help="The name of the table.")]
 KeyWords: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="KEY...", help="The partition key and sort key, or one JSON object.")
 ]
+PartitionKeyWords: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")
+]
+SortOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sk",
+        metavar="'>= X'",
+        help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
+    ),
+]
 ValuesOption: TypeAlias = Annotated[
-    list[str] | None,
+    Texts,
     typer.Option(
         "--value", metavar=":X=JSON", help="Set the value of a placeholder. Repeat the flag for more."
     ),
 ]
 NamesOption: TypeAlias = Annotated[
-    list[str] | None,
+    Texts,
     typer.Option(
         "--name", metavar="#N=NAME", help="Set the attribute name of a placeholder. Repeat the flag for more."
     ),
@@ -26,16 +42,6 @@ ConditionOption: TypeAlias = Annotated[
 ]
 ShowOld: TypeAlias = Annotated[
     bool, typer.Option("--show-old", help="Print the current item if the condition fails.")
-]
-Set: TypeAlias = Annotated[list[str] | None, typer.Option("--set", metavar="'A = B'", help="Set attributes.")]
-Remove: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--remove", metavar="A,B", help="Remove attributes.")
-]
-Add: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--add", metavar="'A 1'", help="Add to a number or a set.")
-]
-Subtract: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--delete", metavar="'A :x'", help="Delete elements of a set.")
 ]
 Consistent: TypeAlias = Annotated[
     bool, typer.Option("--consistent", help="Make the read strongly consistent.")
@@ -49,11 +55,46 @@ Where: TypeAlias = Annotated[
 IndexOption: TypeAlias = Annotated[
     str | None, typer.Option("--index", metavar="NAME", help="Read this index.")
 ]
-LimitOption: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Read at most N items.")]
-All: TypeAlias = Annotated[bool, typer.Option("--all", help="Read all pages, not only the first.")]
-StartOption: TypeAlias = Annotated[
-    str | None, typer.Option("--start", metavar="JSON", help="Start after this key, which a footer printed.")
-]
-FailEmpty: TypeAlias = Annotated[
-    bool, typer.Option("--fail-empty", help="Exit with code 1 if no item matches.")
-]
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """The placeholders of the expressions of a command."""
+
+    values: ValuesOption = None
+    names: NamesOption = None
+
+    def lifted(self) -> Lifted:
+        """Return the placeholders of a request, to which its expressions add theirs."""
+        return Lifted(self.names or [], self.values or [])
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateClauses:
+    """The clauses of an update."""
+
+    set_: Annotated[Texts, typer.Option("--set", metavar="'A = B'", help="Set attributes.")] = None
+    remove: Annotated[Texts, typer.Option("--remove", metavar="A,B", help="Remove attributes.")] = None
+    add: Annotated[Texts, typer.Option("--add", metavar="'A 1'", help="Add to a number or a set.")] = None
+    delete: Annotated[Texts, typer.Option("--delete", metavar="'A :x'", help="Delete elements of a set.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The options that Query and Scan share."""
+
+    index: IndexOption = None
+    where: Where = None
+    select: Select = None
+    consistent: Consistent = False
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Read at most N items.")] = None
+    everything: Annotated[bool, typer.Option("--all", help="Read all pages, not only the first.")] = False
+    start: Annotated[
+        str | None,
+        typer.Option("--start", metavar="JSON", help="Start after this key, which a footer printed."),
+    ] = None
+    fail_empty: Annotated[bool, typer.Option("--fail-empty", help="Exit with code 1 if no item matches.")] = (
+        False
+    )

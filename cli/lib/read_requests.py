@@ -14,6 +14,7 @@ from .client import Client
 from .errors import CommandError, ExitCode
 from .key_arguments import KeyArguments
 from .literals import Lifted
+from .options import ReadOptions
 from .progress import Advance
 from .session import consumed
 from .settings import SessionSettings
@@ -83,31 +84,21 @@ class Reading:
         return self.everything
 
 
-def read_request(
-    table: str,
-    lifted: Lifted,
-    *,
-    index: str | None,
-    where: str | None,
-    select: str | None,
-    consistent: bool,
-    start: str | None,
-    is_typed: bool,
-) -> dict[str, Any]:
+def read_request(table: str, options: ReadOptions, lifted: Lifted, *, is_typed: bool) -> dict[str, Any]:
     """Return the common members of Query and Scan. The caller adds the placeholders of `lifted` at the end."""
     body: dict[str, Any] = {"TableName": table, "ReturnConsumedCapacity": "INDEXES"}
-    if index is not None:
-        body["IndexName"] = index
-    if consistent:
+    if options.index is not None:
+        body["IndexName"] = options.index
+    if options.consistent:
         body["ConsistentRead"] = True
-    if where is not None:
-        body["FilterExpression"] = lifted.lift(where)
-    if select == "count":
+    if options.where is not None:
+        body["FilterExpression"] = lifted.lift(options.where)
+    if options.select == "count":
         body["Select"] = "COUNT"
-    elif select is not None:
-        body["ProjectionExpression"] = lifted.paths(select)
-    if start is not None:
-        body["ExclusiveStartKey"] = read_item(start, "--start", is_typed=is_typed)
+    elif options.select is not None:
+        body["ProjectionExpression"] = lifted.paths(options.select)
+    if options.start is not None:
+        body["ExclusiveStartKey"] = read_item(options.start, "--start", is_typed=is_typed)
     return body
 
 

@@ -2,28 +2,22 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from ...model.durations import duration
 from ...server.settings import LAST_PORT, SETTINGS, Setting, SettingError
 from .durations import read_duration
+from .option_groups import Command, set_parameters
 from .values import read_folder
 
-_Command = TypeVar("_Command", bound=Callable[..., None])
 
-
-def setting_options(command: _Command) -> _Command:
+def setting_options(command: Command) -> Command:
     """Give a command one option for each setting that has a flag, in place of its last parameter, `**values`."""
-    signature = inspect.signature(command)
-    context, *own, _ = signature.parameters.values()
+    context, *own, _ = inspect.signature(command).parameters.values()
     options = [_parameter(setting) for setting in SETTINGS.values() if setting.flag is not None]
-    parameters = [context, *options, *own]
-    # typer reads both: the signature for names and defaults, the annotations for types.
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
+    return set_parameters(command, [context, *options, *own])
 
 
 def setting_values(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,9 @@ import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from .errors import CommandError, ExitCode
 
@@ -56,6 +59,75 @@ class SessionSettings:
     ca: Path | None = None
     is_db_given: bool = True
     is_db_flag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """The flags of every command."""
+
+    db: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            show_default="$FOLDB_DB, else http://127.0.0.1:8000",
+            help="Use the database in this folder, or the server at this URL.",
+        ),
+    ] = None
+    output: Annotated[
+        Format | None,
+        typer.Option(
+            "--output",
+            "-o",
+            show_default="table on a terminal, else jsonl",
+            help="Write data in this format.",
+        ),
+    ] = None
+    typed: Annotated[bool, typer.Option("--typed", help="Read and write items as DynamoDB JSON.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only data and errors.")] = False
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="Show no progress bars.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")] = False
+    no_input: Annotated[bool, typer.Option("--no-input", help="Fail instead of asking a question.")] = False
+    color: Annotated[Color, typer.Option(help="Use colours, always or only on a terminal.")] = Color.AUTO
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="$FOLDB_ACCESS_KEY_ID, else AWS's",
+            help="Sign requests with the key of this AWS profile.",
+        ),
+    ] = None
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="$FOLDB_CA",
+            help="Trust the certificates of this certificate authority, in PEM.",
+        ),
+    ] = None
+
+    def settings(self) -> SessionSettings:
+        """Return the settings of the session: the flags, and the environment where a flag is not given.
+
+        Raises:
+            CommandError: --db is empty, or the AWS credentials file has no key of --profile.
+        """
+        if self.db == "":
+            raise CommandError("--db is empty: give a folder or a server, or remove the flag", ExitCode.USAGE)
+        given = default_database() if self.db is None else self.db
+        return SessionSettings(
+            db=given or DEFAULT_URL,
+            is_db_given=given is not None,
+            is_db_flag=self.db is not None,
+            format=self.output,
+            typed=self.typed,
+            quiet=self.quiet,
+            progress=not self.no_progress,
+            yes=self.yes,
+            no_input=self.no_input,
+            color=self.color,
+            credentials=credentials(self.profile),
+            ca=self.ca or default_ca(),
+        )
 
 
 def editor() -> str:

@@ -8,9 +8,9 @@ kinds of targets. filter_options.py and start_position.py hold the options that 
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from inspect import Parameter
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from typer.models import OptionInfo
@@ -29,10 +29,10 @@ from ...model.subscriptions.settings import SUBSCRIPTION_SETTINGS, SubscriptionS
 from ...streams.decorator import default_text, setting_value
 from ...streams.sinks import MODULES, sink_kind, sink_kinds
 from .errors import CommandError, ExitCode
+from .option_groups import Command, set_parameters
 from .values import read_json, read_text, write_json
 
 Settings = dict[str, Any]
-_Command = TypeVar("_Command", bound=Callable[..., None])
 
 SinkOption: TypeAlias = Annotated[
     str | None,
@@ -47,13 +47,13 @@ _SINK_PREFIX: Final = "sink_"
 _EXAMPLE: Final = """'{"Mode": "binary"}'"""
 
 
-def with_trigger_options(command: _Command) -> _Command:
+def with_trigger_options(command: Command) -> Command:
     """Add the options of all sinks and settings to a command that takes them as `**options`.
 
     The options of sinks follow the command's `tables`; those of settings come last.
     """
-    signature = inspect.signature(command, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    own = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
     after_tables = 1 + [each.name for each in own].index("tables")
     sinks = [
         _parameter(
@@ -69,9 +69,7 @@ def with_trigger_options(command: _Command) -> _Command:
         for setting in SUBSCRIPTION_SETTINGS
         if _is_generated(setting)
     ]
-    parameters = [*own[:after_tables], *sinks, *own[after_tables:], *settings]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return command
+    return set_parameters(command, [*own[:after_tables], *sinks, *own[after_tables:], *settings])
 
 
 def option(name: str) -> OptionInfo:
@@ -98,9 +96,7 @@ def option(name: str) -> OptionInfo:
 
 
 def _parameter(name: str, type_: type, info: OptionInfo) -> Parameter:
-    return Parameter(
-        name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[type_ | None, info]
-    )
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[type_ | None, info])
 
 
 def _option_type(setting: SubscriptionSetting) -> type:

@@ -1,7 +1,8 @@
 """`foldb explain get`, `query` and `scan`: run the read, all its pages, and compute its bytes and units here."""
 
+from dataclasses import replace
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -9,7 +10,17 @@ from ....model import capacity
 from ....model.limits import limits_named
 from ....model.values import Item, item_size
 from ...lib.literals import Lifted
-from ...lib.options import IndexOption, KeyWords, NamesOption, TableArgument, ValuesOption, Where
+from ...lib.option_groups import with_option_groups
+from ...lib.options import (
+    IndexOption,
+    KeyWords,
+    PartitionKeyWords,
+    Placeholders,
+    ReadOptions,
+    SortOption,
+    TableArgument,
+    Where,
+)
 from ...lib.output import units_text
 from ...lib.read_requests import Reading, key_condition, read_request
 from ...lib.session import Session, consumed
@@ -30,73 +41,68 @@ def get(ctx: typer.Context, table: TableArgument, key: KeyWords) -> None:
     _show_read(session, POINT, table, None, [size], items=0 if found is None else 1)
 
 
+@with_option_groups
 def query(
     ctx: typer.Context,
     table: TableArgument,
-    partition: Annotated[list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")],
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sk",
-            metavar="'>= X'",
-            help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
-        ),
-    ] = None,
+    partition: PartitionKeyWords,
+    sort: SortOption = None,
     index: IndexOption = None,
     where: Where = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    placeholders: Placeholders,
 ) -> None:
     """Run a Query, all its pages, and print its bytes and units.
 
     Example: foldb explain query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01'
     """
     session: Session = ctx.obj
-    lifted = Lifted(names or [], values or [])
+    lifted = placeholders.lifted()
     condition = key_condition(session.shape(table), index, partition, sort, lifted)
-    _explain(session, "Query", RANGE, table, index, where, lifted, {"KeyConditionExpression": condition})
+    body = {"KeyConditionExpression": condition}
+    _explain(session, "Query", table, ReadOptions(index, where), lifted, body)
 
 
+@with_option_groups
 def scan(
     ctx: typer.Context,
     table: TableArgument,
     index: IndexOption = None,
     where: Where = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    placeholders: Placeholders,
 ) -> None:
     """Run a Scan, all its pages, and print its bytes and units. --where does not reduce them.
 
     Example: foldb explain scan ProductCatalog --where 'Price > 100'
     """
-    _explain(ctx.obj, "Scan", FULL_SCAN, table, index, where, Lifted(names or [], values or []), {})
+    _explain(ctx.obj, "Scan", table, ReadOptions(index, where), placeholders.lifted(), {})
 
 
 def _explain(
     session: Session,
     operation: str,
-    path: str,
     table: str,
-    index: str | None,
-    where: str | None,
+    options: ReadOptions,
     lifted: Lifted,
     condition: dict[str, Any],
 ) -> None:
     """Read all pages without the filter, for the bytes, and again with the filter, for the count."""
-    request: dict[str, Any] = {"consistent": False, "select": None, "start": None, "is_typed": False}
-    body = read_request(table, lifted, index=index, where=None, **request) | condition
-    reading = Reading(session.client, operation, body | lifted.body(), everything=True)
-    sizes = [sum(_size(session, item) for item in page["Items"]) for page in reading.answers()]
-    returned = reading.count
-    if where is not None:
-        body = (
-            read_request(table, lifted, index=index, where=where, **request | {"select": "count"}) | condition
-        )
-        filtered = Reading(session.client, operation, body | lifted.body(), everything=True)
+
+    def reading(options: ReadOptions) -> Reading:
+        body = read_request(table, options, lifted, is_typed=False) | condition
+        return Reading(session.client, operation, body | lifted.body(), everything=True)
+
+    unfiltered = reading(replace(options, where=None))
+    sizes = [sum(_size(session, item) for item in page["Items"]) for page in unfiltered.answers()]
+    returned = unfiltered.count
+    if options.where is not None:
+        filtered = reading(replace(options, select="count"))
         for _ in filtered.answers():
             pass
         returned = filtered.count
-    _show_read(session, path, table, index, sizes, items=reading.count, returned=returned)
+    path = RANGE if operation == "Query" else FULL_SCAN
+    _show_read(session, path, table, options.index, sizes, items=unfiltered.count, returned=returned)
 
 
 def _show_read(

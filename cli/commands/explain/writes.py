@@ -29,17 +29,8 @@ from ...lib.definitions import request_like
 from ...lib.errors import RequestFailedError
 from ...lib.key_arguments import KeyArguments
 from ...lib.literals import Lifted
-from ...lib.options import (
-    Add,
-    ConditionOption,
-    KeyWords,
-    NamesOption,
-    Remove,
-    Set,
-    Subtract,
-    TableArgument,
-    ValuesOption,
-)
+from ...lib.option_groups import with_option_groups
+from ...lib.options import ConditionOption, KeyWords, Placeholders, TableArgument, UpdateClauses
 from ...lib.output import Row, units_text
 from ...lib.session import Session
 from ...lib.values import read_item
@@ -51,13 +42,14 @@ Write: TypeAlias = Put | Update | Delete
 _NO_CONTEXT = Context("")
 
 
+@with_option_groups
 def put(
     ctx: typer.Context,
     table: TableArgument,
     item: Annotated[str, typer.Argument(help="A JSON object.")],
     condition: ConditionOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    placeholders: Placeholders,
 ) -> None:
     """Print the bytes and units of a PutItem, which is not executed.
 
@@ -65,41 +57,40 @@ def put(
     """
     session: Session = ctx.obj
     body = {"Item": read_item(item, "the item", is_typed=session.settings.typed)}
-    _explain(session, table, _put, body, condition, Lifted(names or [], values or []))
+    _explain(session, table, _put, body, condition, placeholders.lifted())
 
 
+@with_option_groups
 def update(
     ctx: typer.Context,
     table: TableArgument,
     key: KeyWords,
-    set_: Set = None,
-    remove: Remove = None,
-    add: Add = None,
-    delete: Subtract = None,
     condition: ConditionOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    clauses: UpdateClauses,
+    placeholders: Placeholders,
 ) -> None:
     """Print the bytes and units of an UpdateItem, which is not executed.
 
     Example: foldb explain update Counters home --set 'visits = visits + 1'
     """
     session: Session = ctx.obj
-    lifted = Lifted(names or [], values or [])
+    lifted = placeholders.lifted()
     body = {
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
-        "UpdateExpression": update_of(lifted, set_, remove, add, delete),
+        "UpdateExpression": update_of(lifted, clauses),
     }
     _explain(session, table, _update, body, condition, lifted)
 
 
+@with_option_groups
 def delete(
     ctx: typer.Context,
     table: TableArgument,
     key: KeyWords,
     condition: ConditionOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    placeholders: Placeholders,
 ) -> None:
     """Print the bytes and units of a DeleteItem, which is not executed.
 
@@ -107,7 +98,7 @@ def delete(
     """
     session: Session = ctx.obj
     body = {"Key": session.shape(table).read_key(key, is_typed=session.settings.typed)}
-    _explain(session, table, _delete, body, condition, Lifted(names or [], values or []))
+    _explain(session, table, _delete, body, condition, placeholders.lifted())
 
 
 def _explain(

@@ -9,17 +9,8 @@ from ....model.subscriptions.setting_types import EVENTS
 from ...lib.change_sources import reading_of
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.filter_options import (
-    FROM,
-    Events,
-    NamesOption,
-    PatternOption,
-    TableNamesOption,
-    Tables,
-    ValuesOption,
-    When,
-    choice,
-)
+from ...lib.filter_options import FROM, FilterOptions, TableOptions
+from ...lib.option_groups import with_option_groups
 from ...lib.options import TableArgument
 from ...lib.session import Session
 from ...lib.start_position import read_start
@@ -63,26 +54,22 @@ def describe(ctx: typer.Context, table: TableArgument) -> None:
 
 
 @app.command()
+@with_option_groups
 def stats(
     ctx: typer.Context,
-    named: TableNamesOption = None,
-    tables: Tables = None,
+    tables: TableOptions,
     begin: Annotated[str, FROM] = "horizon",
-    on: Events = None,
-    when: When = None,
-    pattern: PatternOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    filter_: FilterOptions,
 ) -> None:
     """Count the changes of each table by event, and print the number of keys and bytes.
 
     Example: foldb stream stats --table Orders --from -1h
     """
     session: Session = ctx.obj
-    chosen = choice(on, when, pattern, names, values)
+    chosen = filter_.settings()
     counts: dict[str, _Count] = {}
-    wanted = [*(named or ()), *(tables or ())]
-    for row in reading_of(session, wanted, read_start(begin, now), chosen).rows(follow=False):
+    for row in reading_of(session, tables.names, read_start(begin, now), chosen).rows(follow=False):
         counts.setdefault(row["table"], _Count()).add(row)
     session.output.rows(
         [{"table": name, **counts[name].row()} for name in sorted(counts)], first=("table", "changes")

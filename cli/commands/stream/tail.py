@@ -1,6 +1,7 @@
 """`foldb stream tail`: print changes."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Final
 
@@ -10,35 +11,34 @@ from ...lib.change_format import coloured, line_of, shown
 from ...lib.change_sources import Row, reading_of
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.filter_options import (
-    FROM,
-    Events,
-    NamesOption,
-    PatternOption,
-    TableNamesOption,
-    Tables,
-    ValuesOption,
-    When,
-    choice,
-)
+from ...lib.filter_options import FROM, FilterOptions, TableOptions
+from ...lib.option_groups import with_option_groups
 from ...lib.output import counted, visible
 from ...lib.session import Session
 from ...lib.settings import Format
-from ...lib.start_position import read_start
+from ...lib.start_position import Start, read_start
 
 _COLUMNS: Final = ("time", "op", "table", "keys", "old", "new", "number")
 
 
+@dataclass(frozen=True, slots=True)
+class RangeOptions:
+    """The range of changes that is printed."""
+
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new changes until Ctrl-C.")] = False
+    begin: Annotated[str | None, FROM] = None
+    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after N changes.")] = None
+    end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end. This is the default.")] = False
+
+    def start(self) -> Start:
+        return read_start(self.begin or ("end" if self.follow else "horizon"), now)
+
+
+@with_option_groups
 def tail(
     ctx: typer.Context,
-    named: TableNamesOption = None,
-    tables: Tables = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for new changes until Ctrl-C.")
-    ] = False,
-    begin: Annotated[str | None, FROM] = None,
-    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after N changes.")] = None,
-    end: Annotated[bool, typer.Option("-e", "--end", help="Stop at the end. This is the default.")] = False,
+    tables: TableOptions,
+    range_: RangeOptions,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -47,11 +47,8 @@ def tail(
             help="Print a line with these fields for each change. See the list above.",
         ),
     ] = None,
-    on: Events = None,
-    when: When = None,
-    pattern: PatternOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
+    *,
+    filter_: FilterOptions,
 ) -> None:
     """Print the changes of tables: a line of JSON for each in a pipe, a coloured line on a terminal.
 
@@ -65,19 +62,18 @@ def tail(
     Example: foldb stream tail --table Orders -f --from -1h --when "NEW.Total > 100" --format '%T %op %k %new.Total'
     """
     session: Session = ctx.obj
-    if end and follow:
+    if range_.end and range_.follow:
         raise CommandError("-e stops at the end and -f continues: give one of them", ExitCode.USAGE)
     is_one_document = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)
-    if follow and count is None and format_ is None and is_one_document:
+    if range_.follow and range_.count is None and format_ is None and is_one_document:
         raise CommandError(
             f"-f needs -o jsonl or raw: {session.settings.format} is one document, which -f never completes",
             ExitCode.USAGE,
         )
     line = None if format_ is None else line_of(format_)
-    start = read_start(begin or ("end" if follow else "horizon"), now)
-    chosen = choice(on, when, pattern, names, values)
-    reading = reading_of(session, [*(named or ()), *(tables or ())], start, chosen)
-    rows = (shown(row, typed=session.settings.typed) for row in islice(reading.rows(follow=follow), count))
+    reading = reading_of(session, tables.names, range_.start(), filter_.settings())
+    changes = islice(reading.rows(follow=range_.follow), range_.count)
+    rows = (shown(row, typed=session.settings.typed) for row in changes)
     written = _write(session, rows, line)
     session.output.say(f"{counted(written, 'change')} · {reading.where}")
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -42,41 +43,28 @@ from ...lib.change_sources import Known, Row, known
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.events import LAST, EventFile, batches, change_row, deliveries_of, read_events
-from ...lib.filter_options import Events, NamesOption, PatternOption, Tables, ValuesOption, When, choice
+from ...lib.filter_options import FilterOptions, Tables
+from ...lib.option_groups import with_option_groups
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.values import read_folder, read_json
 
 
-def run_test(
-    ctx: typer.Context,
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """The target that is tested: that of a trigger, or a function of a file.
+
+    Attributes:
+        function: The name of a trigger, or FILE.py:FUNCTION.
+    """
+
     function: Annotated[
         str,
         typer.Argument(metavar="NAME|FILE.py:FUNCTION", help="A trigger, or a function of a file."),
-    ],
-    event: EventFile = None,
-    last: Annotated[
-        int | None,
-        typer.Option(
-            "--last", min=1, show_default=str(LAST), help="Number of latest changes that pass the filter."
-        ),
-    ] = None,
-    step: Annotated[
-        bool, typer.Option("--step", help="One change per call. Enter continues, q and Enter ends.")
-    ] = False,
-    call: Annotated[
-        bool, typer.Option("--call", help="Call the target instead of only printing the calls.")
-    ] = False,
+    ]
     is_lambda: Annotated[
         bool, typer.Option("--lambda", help="FUNCTION is a handler as AWS Lambda calls it.")
-    ] = False,
-    tables: Tables = None,
-    on: Events = None,
-    when: When = None,
-    pattern: PatternOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
-    batch: Annotated[int | None, trigger_options.option("BatchSize")] = None,
+    ] = False
     triggers: Annotated[
         Path | None,
         typer.Option(
@@ -85,11 +73,58 @@ def run_test(
             show_default="that of FILE.py, else .",
             help="Folder of functions and commands.",
         ),
-    ] = None,
+    ] = None
+
+    @property
+    def is_trigger(self) -> bool:
+        return ":" not in self.function
+
+    def located(self) -> tuple[Path, str]:
+        """Return the folder of functions, and the trigger or the function in that folder."""
+        if self.triggers is None and not self.is_trigger:
+            return _split(self.function)
+        return self.triggers or Path(), self.function
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOptions:
+    """The changes with which a target is tested."""
+
+    event: EventFile = None
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last", min=1, show_default=str(LAST), help="Number of latest changes that pass the filter."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How a target is called, or that its calls are only printed."""
+
+    step: Annotated[
+        bool, typer.Option("--step", help="One change per call. Enter continues, q and Enter ends.")
+    ] = False
+    call: Annotated[
+        bool, typer.Option("--call", help="Call the target instead of only printing the calls.")
+    ] = False
     webhooks: Annotated[
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="Private address or network that --call may call. Repeatable."),
-    ] = None,
+    ] = None
+
+
+@with_option_groups
+def run_test(
+    ctx: typer.Context,
+    target: TargetOptions,
+    source: ChangesOptions,
+    calling: CallOptions,
+    tables: Tables = None,
+    batch: Annotated[int | None, trigger_options.option("BatchSize")] = None,
+    *,
+    filter_: FilterOptions,
 ) -> None:
     """Print the calls of a trigger for the latest changes or those of a file; --call makes the calls.
 
@@ -99,29 +134,28 @@ def run_test(
     Example: foldb trigger test triggers/receipts.py:send_receipt --last 10
     """
     session: Session = ctx.obj
-    if event is not None and last is not None:
+    if source.event is not None and source.last is not None:
         raise CommandError("--event and --last: give one of them", ExitCode.USAGE)
-    folder, is_trigger = triggers or Path(), ":" not in function
-    if triggers is None and not is_trigger:
-        folder, function = _split(function)
+    folder, function = target.located()
     database = known(session)
-    if is_trigger:
+    if target.is_trigger:
         settings = database.settings(function)
     else:
-        settings = _of_function(function, folder, session.url or "", is_lambda=is_lambda)
-    settings |= choice(on, when, pattern, names, values)
+        settings = _of_function(function, folder, session.url or "", is_lambda=target.is_lambda)
+    settings |= filter_.settings()
     settings |= {"TableNames": tables} if tables else {}
     settings |= {"BatchSize": batch} if batch else {}
-    check_server(ServerSettings(webhooks=tuple(webhooks or ())))
-    if call:
+    webhooks = tuple(calling.webhooks or ())
+    check_server(ServerSettings(webhooks=webhooks))
+    if calling.call:
         _check_callable(function, settings["Sink"])
-    changes = _filtered(session, database, settings, event, last or LAST)
-    calls = batches(changes, 1 if step else settings["BatchSize"])
-    report = _Report(session, settings, call=call, step=step)
-    hint = f": `foldb trigger explain {function}` prints the reason" if is_trigger else ""
-    if call:
+    changes = _filtered(session, database, settings, source)
+    calls = batches(changes, 1 if calling.step else settings["BatchSize"])
+    report = _Report(session, settings, calling)
+    hint = f": `foldb trigger explain {function}` prints the reason" if target.is_trigger else ""
+    if calling.call:
         name = function.rpartition(":")[2]
-        asyncio.run(_call(report, calls, name, settings, folder, tuple(webhooks or ()), session.url or ""))
+        asyncio.run(_call(report, calls, name, settings, folder, webhooks, session.url or ""))
     else:
         for deliveries in calls:
             if not report.show(deliveries, None):
@@ -207,29 +241,27 @@ def _check_callable(name: str, sink: Row) -> None:
         )
 
 
-def _filtered(
-    session: Session, database: Known, settings: Row, event: str | None, count: int
-) -> list[Delivery]:
+def _filtered(session: Session, database: Known, settings: Row, source: ChangesOptions) -> list[Delivery]:
     """Return the changes of a file, or the latest ones, that pass the filter."""
     passes = ChangeFilter(settings).chooses
-    if event is not None:
+    if source.event is not None:
+        events = read_events(source.event)
         typed = session.settings.typed
-        return list(filter(passes, deliveries_of(read_events(event), database.keys, event, typed=typed)))
+        return list(filter(passes, deliveries_of(events, database.keys, source.event, typed=typed)))
 
     def passing(rows: Iterable[Row]) -> Iterable[Delivery]:
         return filter(passes, deliveries_of(rows, database.keys, session.settings.db))
 
-    return database.last(settings["TableNames"], passing, count)
+    return database.last(settings["TableNames"], passing, source.last or LAST)
 
 
 class _Report:
     """Prints calls and their results."""
 
-    def __init__(self, session: Session, settings: Row, *, call: bool, step: bool) -> None:
+    def __init__(self, session: Session, settings: Row, calling: CallOptions) -> None:
         self._session = session
         self._sink = settings["Sink"]
-        self._call = call
-        self._step = step
+        self._calling = calling
         self._calls = self._changes = self._failed = 0
 
     def show(self, deliveries: Sequence[Delivery], result: Row | None) -> bool:
@@ -246,7 +278,7 @@ class _Report:
             row |= result
             self._failed += result["result"] != "success"
         self._session.output.row(row)
-        return not self._step or self._continues()
+        return not self._calling.step or self._continues()
 
     def end(self, calls: int, hint: str) -> None:
         """Print the totals. `hint` follows if no change passes the filter.
@@ -258,7 +290,9 @@ class _Report:
         if not calls:
             self._session.output.say(f"no change passes the filter{hint}")
         else:
-            self._session.output.say(totals if self._call else f"{totals} · nothing was called: use --call")
+            self._session.output.say(
+                totals if self._calling.call else f"{totals} · nothing was called: use --call"
+            )
         if self._failed:
             raise CommandError(f"{self._failed} of {self._calls:,} calls failed", ExitCode.PARTLY)
 

@@ -10,17 +10,8 @@ from ...lib import trigger_options
 from ...lib.change_sources import check_triggers_run
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
-from ...lib.filter_options import (
-    FROM,
-    Events,
-    NamesOption,
-    PatternOption,
-    Tables,
-    TriggerName,
-    ValuesOption,
-    When,
-    choice,
-)
+from ...lib.filter_options import FROM, FilterOptions, Tables, TriggerName
+from ...lib.option_groups import with_option_groups
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.start_position import read_start
@@ -40,21 +31,19 @@ _POLL_S: Final = 0.02
 
 @app.command()
 @trigger_options.with_trigger_options
+@with_option_groups
 def add(
     ctx: typer.Context,
     name: TriggerName,
     tables: Tables = None,
     sink: trigger_options.SinkOption = None,
-    on: Events = None,
-    when: When = None,
-    pattern: PatternOption = None,
-    values: ValuesOption = None,
-    names: NamesOption = None,
     begin: Annotated[str | None, FROM] = None,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Update the existing trigger NAME: only the given settings change."),
     ] = False,
+    *,
+    filter_: FilterOptions,
     **options: Any,
 ) -> None:
     """Call a target when items of a table change: of the table NAME, or those of --table.
@@ -66,7 +55,7 @@ def add(
     """
     session: Session = ctx.obj
     called = trigger_options.sink_of(options, sink)
-    settings = choice(on, when, pattern, names, values) | trigger_options.settings_of(options)
+    settings = filter_.settings() | trigger_options.settings_of(options)
     if called:
         settings["Sink"] = called
     if replace:
