@@ -278,11 +278,14 @@ class Worker:
             if in_flight and (size > ENTRY_BYTES or work > ENTRY_STEPS):
                 break
             in_flight.append(queue.popleft())
-        self._append(Entry(self._origin, self._next_entry_number, [one.command for one in in_flight]))
+        self.append_entry(Entry(self._origin, self._next_entry_number, [one.command for one in in_flight]))
 
-    def _append(self, entry: Entry) -> None:
+    # The four methods that differ between kinds of logs. A subclass overrides these and no others.
+
+    def append_entry(self, entry: Entry) -> None:
+        """Append the entry in flight. The log answers with `entry_appended`, in a later turn of the loop."""
         try:
-            self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
+            self._log.append(self._partition, entry, lambda result: self.entry_appended(entry, result))
         except Exception as error:
             # A command that cannot be encoded is a bug. It is not in the log; the other commands of its entry can be
             # repeated.
@@ -290,11 +293,19 @@ class Worker:
             self._answer_failed(self._take_in_flight(), InternalServerError())
             self._continue()
 
-    def _appended(self, entry: Entry, result: Appended | LogError) -> None:
+    def entry_appended(self, entry: Entry, result: Appended | LogError) -> None:
+        """Fold the entry in flight, which is durable; or answer its clients that the log refused it."""
         if isinstance(result, LogError):
             self._refused(result)
         elif self._fold(Record(self._partition, result.offset, result.time_ms, entry), own=True):
             self._continue()
+
+    def fold_failed(self, error: FoldbError | LateSkipError) -> None:
+        """Handle a record that cannot be folded: stop."""
+        self._stop(error)
+
+    def release(self) -> None:
+        """Release resources of the log. It is called when the worker stops, and again before `close` calls back."""
 
     def _refused(self, error: LogError) -> None:
         """Answer for the entry in flight, which was not appended, or whose fate is unknown."""
@@ -314,7 +325,7 @@ class Worker:
             with adding_items() if _fills_an_index(record.entry) else nullcontext():
                 outcomes = fold_record(self.state, record, dispose=self._dispose)
         except (FoldbError, LateSkipError) as error:
-            self._fold_failed(error)
+            self.fold_failed(error)
             return False
         try:
             self._publish(record, outcomes, own=own)
@@ -342,9 +353,6 @@ class Worker:
             self._capture.folded(outcomes)
         for observe_entry in self.after_answers.callbacks:
             observe_entry(record.entry)
-
-    def _fold_failed(self, error: FoldbError | LateSkipError) -> None:
-        self._stop(error)
 
     def _continue(self) -> None:
         self._is_scheduled = False
@@ -396,6 +404,7 @@ class Worker:
 
     def _stop(self, error: BaseException) -> None:
         """Stop: the contents of the log or of the state are unknown."""
+        self.release()
         self._failure = ServiceUnavailableError()
         self._leaves_digest = self._is_scheduled = False
         self._answer_failed(self._take_in_flight(), InternalServerError())
@@ -420,6 +429,7 @@ class Worker:
             if not self._has_digest and leaves_digest(self.state):
                 DigestTask(self.state, self._scheduler, self._leave_digest)
                 return
+        self.release()
         on_drained, self._on_drained = self._on_drained, None
         on_drained()
 

@@ -165,7 +165,11 @@ class Node(Database):
         except BaseException:
             self.log.close()
             raise
-        return Cluster(config, self.partitions, self.peers, self.loop, self.random_bytes)
+        return Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
+
+    def _reach(self, partition_id: int, partition: FedPartition) -> None:
+        """Send the requests of a partition to `partition` from now on: here, or on another node."""
+        self.peers[partition_id] = partition
 
     def _new_router(self) -> Router | None:
         count = self.partitions.count

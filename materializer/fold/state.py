@@ -15,7 +15,7 @@ fold changes it.
 """
 
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
@@ -190,9 +190,7 @@ class PartitionState:
 
     def reset(self) -> None:
         """Become the empty state again, for all objects that refer to this one."""
-        empty = PartitionState()
-        for each in fields(self):
-            setattr(self, each.name, getattr(empty, each.name))
+        PartitionState.__init__(self)
 
     def _apply_genesis(self, genesis: Genesis) -> None:
         self.partition, self.partitions = genesis.partition, genesis.partitions

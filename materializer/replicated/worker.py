@@ -128,18 +128,20 @@ class ReplicatedWorker(Worker):
         else:
             self._scheduler.call_later(_RETRY_SECONDS, self.catch_up, done)
 
-    def _append(self, entry: Entry) -> None:
+    def append_entry(self, entry: Entry) -> None:
+        """Append the entry in flight, and answer its clients if the log is silent."""
         self._entry_in_flight, self._copy = entry, None
         if self._silence_timer is None:
             self._silence_timer = self._scheduler.call_later(self._silence, self._answer_after_silence)
-        super()._append(entry)
+        super().append_entry(entry)
         if (
             self._entry_in_flight is entry and not self._in_flight
         ):  # it could not be encoded, and its clients are answered
             self._entry_in_flight = None
             self._cancel_silence_timer()
 
-    def _appended(self, entry: Entry, result: Appended | LogError) -> None:
+    def entry_appended(self, entry: Entry, result: Appended | LogError) -> None:
+        """Fold the entry if it is the next record; otherwise wait to receive it."""
         if entry is not self._entry_in_flight:
             return  # it was received in the meantime
         if isinstance(result, LogError):
@@ -226,12 +228,12 @@ class ReplicatedWorker(Worker):
             # The log has dropped this origin, after a thousand others, so the entry had no effect: append it with a new
             # origin.
             self._origin, self._next_entry_number = self._new_origin(), 0
-            self._append(Entry(self._origin, 0, entry.commands))
+            self.append_entry(Entry(self._origin, 0, entry.commands))
         else:
             self._cancel_silence_timer()
             self._continue()
 
-    def _fold_failed(self, error: FoldbError | LateSkipError) -> None:
+    def fold_failed(self, error: FoldbError | LateSkipError) -> None:
         """Skip a record that a later Skip declares void. With an entry in flight, stop: a restart skips it."""
         if self._in_flight or not isinstance(error, FoldError | LateSkipError):
             self._stop(error)
@@ -279,18 +281,10 @@ class ReplicatedWorker(Worker):
             self._silence_timer.cancel()
             self._silence_timer = None
 
-    def _stop(self, error: BaseException) -> None:
+    def release(self) -> None:
+        """Stop following the log."""
         self._entry_in_flight = None
         self._cancel_silence_timer()
-        self._stop_following_log()
-        super()._stop(error)
-
-    def _drained(self) -> None:
-        if self._on_drained is not None and not self._leaves_digest:
-            self._stop_following_log()
-        super()._drained()
-
-    def _stop_following_log(self) -> None:
         if self._stop_following is not None:
             stop, self._stop_following = self._stop_following, None
             stop()

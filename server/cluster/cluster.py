@@ -100,7 +100,7 @@ class Cluster:
         self,
         config: NodeConfig,
         partitions: Partitions,
-        peers: list[FedPartition],
+        reach: Callable[[int, FedPartition], None],
         loop: asyncio.AbstractEventLoop,
         random_bytes: Callable[[int], bytes],
     ) -> None:
@@ -109,7 +109,7 @@ class Cluster:
         Args:
             config: The configuration of this node.
             partitions: The partitions of this process.
-            peers: All partitions by id, as requests reach them. Entries are replaced as partitions move.
+            reach: Called with a partition id and the partition that its requests go to, when it moves.
             loop: The event loop.
             random_bytes: Returns the given number of random bytes.
 
@@ -119,7 +119,7 @@ class Cluster:
         self.address = config.address
         self.table: RoutingTable | None = None
         self._config = config
-        self._peers = peers
+        self._reach = reach
         self._loop = loop
         identity = Identity(_secret(config), config.log_id)
         calling, listening = config.tls or (None, None)
@@ -166,7 +166,8 @@ class Cluster:
         Raises:
             OSError: The address cannot be bound.
         """
-        self._peers[:] = self._remote
+        for partition_id, remote in enumerate(self._remote):
+            self._reach(partition_id, remote)
         host, port = await self._listener.start(self.address)
         self.address = self.address[0] if port == self.address[1] else host, port
         self._hosting.catch_up(CATALOG)
@@ -221,7 +222,7 @@ class Cluster:
         assigned = {partition_id for partition_id, route in routes if self.address in route[:2]} | {CATALOG}
         owned = {partition_id for partition_id, route in routes if route.owner == self.address}
         for partition_id in self._hosting.assign(assigned, owned):
-            self._peers[partition_id] = self._remote[partition_id]
+            self._reach(partition_id, self._remote[partition_id])
 
     def _on_warm(self, partition_id: int) -> None:
         if partition_id == CATALOG:
@@ -257,10 +258,10 @@ class Cluster:
             if self._hosting.is_ready(partition_id) and self._acts_for(partition_id):
                 hosted.lead()
                 leading.append(partition_id)
-                self._peers[partition_id] = hosted.partition
+                self._reach(partition_id, hosted.partition)
             else:
                 hosted.stand_by()
-                self._peers[partition_id] = self._remote[partition_id]
+                self._reach(partition_id, self._remote[partition_id])
         if leading != self._folded[0]:
             logger.info("leads %s", leading)
         self._folded = leading, sorted(self._hosting.warm)

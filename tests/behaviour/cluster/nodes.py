@@ -111,7 +111,7 @@ class Node:
         self.folds: Folds = folds
         self.routed: list[Any] = [None] * partitions
         place = NodeConfig(address, group.join, SECRET, LOG_ID, MODERN, timeouts=QUICK)
-        self.cluster = Cluster(place, folds, self.routed, asyncio.get_running_loop(), os.urandom)
+        self.cluster = Cluster(place, folds, self.routed.__setitem__, asyncio.get_running_loop(), os.urandom)
 
     @property
     def leading(self) -> list[int]:

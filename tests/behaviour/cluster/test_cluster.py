@@ -236,7 +236,7 @@ async def test_off_this_machine_nodes_need_a_secret(host: str) -> None:
     loop = asyncio.get_running_loop()
     folds: Any = Node(Group(1), "x", 1).folds
     make: Callable[[bytes | None], Cluster] = lambda secret: Cluster(  # noqa: E731
-        place(host, secret), folds, [], loop, bytes
+        place(host, secret), folds, lambda *_: None, loop, bytes
     )
 
     with pytest.raises(ClusterRefusedError, match="same secret"):

@@ -260,7 +260,7 @@ BUGS = [
 +            self.state, Record(self._partition, self.state.next_offset, self.state.log_time, entry)
 +        )
          try:
-             self._log.append(self._partition, entry, lambda result: self._appended(entry, result))
+             self._log.append(self._partition, entry, lambda result: self.entry_appended(entry, result))
 @ materializer/worker.py
 -                outcomes = fold_record(self.state, record, dispose=self._dispose)
 +                outcomes = self._early

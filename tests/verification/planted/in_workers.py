@@ -54,7 +54,7 @@ BUGS = [
          self._answer_failed(under_way, InternalServerError())
 +        self._origin, self._next_entry_number = self._new_origin(), 0
 +        entry, self._entry_in_flight = self._entry_in_flight, None
-+        self._append(Entry(self._origin, 0, entry.commands))
++        self.append_entry(Entry(self._origin, 0, entry.commands))
 """,
         SHARED,
     ),
@@ -63,9 +63,9 @@ BUGS = [
         """
 @ materializer/replicated/worker.py
 -            self._silence_timer = self._scheduler.call_later(self._silence, self._answer_after_silence)
--        super()._append(entry)
+-        super().append_entry(entry)
 +            pass
-+        super()._append(entry)
++        super().append_entry(entry)
 """,
         SHARED,
     ),
