@@ -27,6 +27,7 @@ LEADER_AGE_MS: Final = 500
 """Maximum metadata age of clients that fetch end offsets. After a "not leader" response the library (3.0.12) asks the
 same broker again without a pause, until the metadata is this old."""
 BOOTSTRAP_TIMEOUT_MS: Final = 20_000
+RETRY_BACKOFF_MS: Final = 20
 END_SECONDS: Final = 1.0
 
 # The library logs retries as errors, and requests that foldb logs itself.
@@ -98,7 +99,7 @@ class Clients:
             "client_id": "foldb",
             "kafka_client": _net_client,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
-            "retry_backoff_ms": 20,
+            "retry_backoff_ms": RETRY_BACKOFF_MS,
             "reconnect_backoff_ms": 20,
             "reconnect_backoff_max_ms": 500,
             "metadata_max_age_ms": 30_000,
@@ -137,8 +138,11 @@ def close_now(producer: KafkaProducer) -> None:
 
 def _net_client(**configuration: Any) -> KafkaNetClient:
     # The kernel accepts connections for a stopped process, which never responds on them.
-    return KafkaNetClient(
+    client = KafkaNetClient(
         **configuration,
         socket_connection_setup_timeout_ms=1_000,
         socket_connection_setup_timeout_max_ms=2_000,
     )
+    # The library (3.0.12) does not pass the setting on. A log fetches metadata four times to open, 100 ms apart.
+    client.cluster.config["retry_backoff_ms"] = RETRY_BACKOFF_MS
+    return client

@@ -14,7 +14,7 @@ import pytest
 import foldb
 from tests.behaviour.cli.conftest import at
 from tests.behaviour.cli.terminals import on_a_terminal
-from tests.support.served import FOLDB, served
+from tests.support.served import FOLDB, killed, served
 from tests.support.served import foldb as command
 
 
@@ -173,8 +173,8 @@ def test_serve_says_how_to_connect(tmp_path: Path) -> None:
 
 
 def test_a_wait_that_ends_reports_the_given_duration(tmp_path: Path) -> None:
-    """It ends then too: the server lets one request wait for longer than that."""
-    with served(tmp_path, "--partitions", "2", "--index-lag", "60000ms") as url:
+    """It ends then too: the server lets one request wait for longer than that, and a stop would wait for it."""
+    with killed(tmp_path, "--partitions", "2", "--index-lag", "60000ms") as url:
         cli = at(url)
         cli("table", "create", "Things", "id:S", "--gsi", "kinds=kind:S", "--no-wait")
         assert 0 == command("table", "wait", "Things", "--db", url).returncode
@@ -182,9 +182,9 @@ def test_a_wait_that_ends_reports_the_given_duration(tmp_path: Path) -> None:
             put = cli("item", "put", "Things", f'{{"id": "{name}", "kind": "x"}}')
         match = re.search(r"as of @(\S+)", put.stderr)
         assert match is not None
-        waited = command("wait", match[1], "--timeout", "1.5s", "--db", url)
+        waited = command("wait", match[1], "--timeout", "0.3s", "--db", url)
 
-    assert (8, f"foldb: @{match[1]} is not reached after 1500ms\n") == (waited.returncode, waited.stderr)
+    assert (8, f"foldb: @{match[1]} is not reached after 300ms\n") == (waited.returncode, waited.stderr)
 
 
 HEED = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
@@ -268,7 +268,7 @@ def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
         # The command signs its requests by a rule of the server, and imports nothing else of it.
         (
             "foldb.cli.commands.item",
-            ("foldb.log", "foldb.server.node", "foldb.server.http", "foldb.materializer"),
+            ("rich", "foldb.log", "foldb.server.node", "foldb.server.http", "foldb.materializer"),
         ),
         ("foldb.cli.commands.serve", ("rich", "http.client", "fastavro")),
     ):

@@ -102,7 +102,7 @@ def test_a_wrong_password_is_an_error_without_the_password(
 ) -> None:
     if "ca_file" in changed:
         changed = {"ca_file": str(make_certificates(tmp_path).ca)}
-    monkeypatch.setattr(client, "BOOTSTRAP_TIMEOUT_MS", 2_000)
+    monkeypatch.setattr(client, "BOOTSTRAP_TIMEOUT_MS", 1_000)
     with pytest.raises(LogError, match="cannot reach Kafka at") as refused:
         open_log(url, scram(files, **changed), Loop())
 

@@ -62,6 +62,10 @@ class Serving:
         found = self.subscription()
         return found is not None and table in dict(found.tables)
 
+    def until_failed(self, error: str) -> None:
+        """Wait until the trigger has failed with an error."""
+        self.until(lambda: error in str(operate(self.server.endpoint_url, "DescribeSubscription", Name="f")))
+
     def until(self, holds: Callable[[], bool]) -> None:
         ends = time.monotonic() + 60
         while not holds():
@@ -171,9 +175,10 @@ def test_a_trigger_that_does_not_settle_reports_its_error(serving: Serving, fold
     serving.create()
     serving.declare(folder, f"{HEAD}@trigger('Orders')\ndef f(change: Change):\n    change.new['nope']\n")
     serving.put("a")
+    serving.until_failed("nope")
 
     with pytest.raises(TimeoutError, match=r"f is ACTIVE, 1 change behind \(last error: KeyError: 'nope'\)"):
-        serving.server.wait_for_triggers(5)
+        serving.server.wait_for_triggers(0.1)
 
 
 def test_a_failed_read_is_repeated_and_loses_nothing(
@@ -246,9 +251,7 @@ def shut(serving: Serving, folder: Folder, key: str) -> None:
     """Make the trigger fail, at an item with that key."""
     folder.write("shut", "")
     serving.put(key)
-    serving.until(
-        lambda: "shut" in str(operate(serving.server.endpoint_url, "DescribeSubscription", Name="f"))
-    )
+    serving.until_failed("shut")
 
 
 AT_ONCE = {"backoff": "0s..0s"}
