@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ..log.commands import Position
 from ..model.errors import RequestError, ServiceUnavailableError
+from ..model.sequence_numbers import SequenceNumber
 from .fold.outcomes import Change
 from .partition import Partition, ResultPosition
 
@@ -32,8 +33,8 @@ class ReadChanges:
     """
 
     table: int
-    after_sequence_number: int
-    until: int | None = None
+    after_sequence_number: SequenceNumber
+    until: SequenceNumber | None = None
     stream: int | None = None
     limit: int = 1000
     size: int = 1024 * 1024
@@ -65,8 +66,8 @@ class CountChanges:
     """Count the changes of a table with a sequence number above `after_sequence_number`, up to `until` if given."""
 
     table: int
-    after_sequence_number: int
-    until: int | None = None
+    after_sequence_number: SequenceNumber
+    until: SequenceNumber | None = None
 
 
 FeedRequest: TypeAlias = ReadChanges | FindSequenceNumber | ListShards | CountChanges
@@ -89,8 +90,8 @@ class Changes:
     """
 
     changes: list[Change]
-    next: int
-    trim_horizon: int
+    next: SequenceNumber
+    trim_horizon: SequenceNumber
     is_end: bool
     time: int
 
@@ -99,8 +100,8 @@ class Changes:
 class FoundSequenceNumber:
     """The answer to FindNumber; `trim_horizon` as in Changes."""
 
-    after: int
-    trim_horizon: int
+    after: SequenceNumber
+    trim_horizon: SequenceNumber
 
 
 class Shard(NamedTuple):
@@ -111,8 +112,8 @@ class Shard(NamedTuple):
     """
 
     nth: int
-    first: int
-    last: int | None
+    first: SequenceNumber
+    last: SequenceNumber | None
     begun_ms: int
 
 
@@ -130,7 +131,7 @@ class ChangeCount:
 
     changes: int
     oldest_ms: int | None
-    end: int
+    end: SequenceNumber
 
 
 FeedAnswer: TypeAlias = Changes | FoundSequenceNumber | Shards | ChangeCount

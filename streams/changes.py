@@ -10,7 +10,6 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..log.commands import Position
 from ..materializer.fold.outcomes import (
-    NEXT_COMMAND,
     Applied,
     Change,
     Completed,
@@ -20,8 +19,8 @@ from ..materializer.fold.outcomes import (
     Share,
     Transacted,
     Tx,
-    position_of,
 )
+from ..model.sequence_numbers import nth_of, position_of
 
 
 def changes(
@@ -66,7 +65,7 @@ def _of_share(
 ) -> Iterator[Change]:
     """Yield the changes of one partition's share of a transaction."""
     made = [change for each in applied if (change := each.change) is not None]
-    places = [change.sequence_number % NEXT_COMMAND for change in made]
+    places = [nth_of(change.sequence_number) for change in made]
     changing = places if share is None or share.changing is None else share.changing
     index_of = {place: index for index, place in enumerate(changing)}
     for change, place in zip(made, places, strict=True):

@@ -15,10 +15,11 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from ...log.commands import Context
-from ...materializer.fold.outcomes import Change, Tx, sequence_number
+from ...materializer.fold.outcomes import Change, Tx
 from ...model.errors import RequestError
 from ...model.key_schema import KeyAttribute, KeySchema
 from ...model.limits import MODERN
+from ...model.sequence_numbers import sequence_number
 from ...model.tables import table_arn
 from ...model.values import Item, check_item, dump
 from ...streams.formats.plain import plain

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ...log.commands import Context, Record
-from ...materializer.fold.outcomes import Change, sequence_number
+from ...materializer.fold.outcomes import Change
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.refold import fold_record
+from ...model.sequence_numbers import number_before, parse_numbers
 from ...model.slots import CATALOG
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
@@ -26,7 +27,6 @@ from .start_position import Start
 
 _POLL_S: Final = 0.2
 _MAX_SEQUENCE_NUMBER: Final = 10**40  # above that of any change
-_LAST: Final = 10**4 - 1  # the highest index of a command in an entry, and of a change in a command
 
 Within = Callable[[Delivery], bool]
 
@@ -80,7 +80,7 @@ class LogChanges:
     def items(self) -> Iterator[Delivery]:
         """Yield the items at the end of the fold, each as a READ."""
         for partition, state in sorted(self._states.items()):
-            number = sequence_number(_base(state) + state.next_offset - 1, _LAST, _LAST)
+            number = number_before(_base(state) + state.next_offset)
             for table in state.tables.values():
                 view = self._view(table)
                 if not self._wants(view):
@@ -124,7 +124,7 @@ def since(start: Start, log: ReadableLog) -> Within:
             begin: int = start["Time"]
             return lambda delivery: delivery.change.time >= begin
         case "NUMBERS":
-            after = {int(partition): int(number) for partition, number in start["Numbers"].items()}
+            after = parse_numbers(start["Numbers"])
         case "POSITION":
             after = dict(_before(text, log) for text in start["Position"].split(","))
         case _:
@@ -143,7 +143,7 @@ def _before(text: str, log: ReadableLog) -> tuple[int, int]:
     """Return the partition of a position, and the highest sequence number before the position."""
     position = read_position(text, log.partitions)
     base = log.genesis(position.partition).base
-    return position.partition, sequence_number(base + position.offset, position.index or 0, 0) - 1
+    return position.partition, number_before(base + position.offset, position.index or 0)
 
 
 def _base(state: PartitionState) -> int:

@@ -70,6 +70,7 @@ from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots
 from ...model.errors import RequestError, TransactionCanceledError
 from ...model.key_schema import KeySchema
+from ...model.sequence_numbers import number_texts
 from ...model.values import Item, load
 from .errors import CommandError, ExitCode
 from .log_location import ReadableLog
@@ -259,7 +260,11 @@ class LogHistory:
                 return row | {"request": orjson.loads(request)}
             case Checkpoint(epoch=epoch, checkpoints=checkpoints, handled=handled, dead=dead):
                 row |= {"subscription": str(command.subscription), "epoch": epoch}
-                return row | {"checkpoints": _checkpoints(checkpoints), "handled": handled, "dead": dead}
+                return row | {
+                    "checkpoints": number_texts(dict(sorted(checkpoints))),
+                    "handled": handled,
+                    "dead": dead,
+                }
             case Settle(table=table):
                 return row | {"table": self._name(table)}
             case Backfill(table=table, count=count):
@@ -372,11 +377,6 @@ def _context(command: Command) -> HistoryRow:
 
 def _defines(command: Command) -> bool:
     return isinstance(command, Relay) and isinstance(command.message, Defined)
-
-
-def _checkpoints(checkpoints: Iterable[tuple[int, int]]) -> HistoryRow:
-    """Return sequence numbers by partition id."""
-    return {str(partition): str(number) for partition, number in sorted(checkpoints)}
 
 
 def _total(units: Units) -> int:

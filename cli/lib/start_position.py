@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...model.sequence_numbers import SequenceNumbers, number_texts, parse_number
 from .durations import read_time
 
 Start = dict[str, Any]
@@ -29,7 +30,7 @@ _WORDS: Final = {
 _NUMBER = r"[0-9]{21,40}"
 _NUMBERS = re.compile(rf"{_NUMBER}|[0-9]{{1,3}}:{_NUMBER}(,[0-9]{{1,3}}:{_NUMBER})*")
 _POSITION = re.compile(r"@([0-9]{1,3}:)?[0-9]{1,18}(\.[0-9]{1,5})?(,[0-9]{1,3}:[0-9]{1,18}(\.[0-9]{1,5})?)*")
-_ONLY_PARTITION: Final = "0"
+_ONLY_PARTITION: Final = 0
 _PLACES: Final = "-1h, a time such as 2026-11-20T12:00:00Z, a position such as @2, or a sequence number"
 _BEGINNINGS: Final = f"start, horizon, end, snapshot, {_PLACES}"
 
@@ -48,8 +49,8 @@ def read_start(text: str, clock: Callable[[], int], flag: str = "--from") -> Sta
     if _POSITION.fullmatch(text):
         return {"At": "POSITION", "Position": text.removeprefix("@")}
     if _NUMBERS.fullmatch(text):
-        numbers = {partition: str(number - 1) for partition, number in _numbers(text).items()}
-        return {"At": "NUMBERS", "Numbers": numbers}
+        before = {partition: number - 1 for partition, number in _numbers(text).items()}
+        return {"At": "NUMBERS", "Numbers": number_texts(before)}
     return {"At": "TIME", "Time": read_time(text, clock, f"{flag} {text}: write {_BEGINNINGS}")}
 
 
@@ -62,11 +63,10 @@ def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[st
     if _POSITION.fullmatch(text):
         return {"Position": text.removeprefix("@")}
     if _NUMBERS.fullmatch(text):
-        return {"Numbers": {partition: str(number) for partition, number in _numbers(text).items()}}
+        return {"Numbers": number_texts(_numbers(text))}
     return {"Time": read_time(text, clock, f"{flag} {text}: write {_PLACES}")}
 
 
-def _numbers(text: str) -> dict[str, int]:
-    """Return sequence numbers by partition id."""
+def _numbers(text: str) -> SequenceNumbers:
     parts = (part.rpartition(":") for part in text.split(","))
-    return {partition or _ONLY_PARTITION: int(number) for partition, _, number in parts}
+    return {int(partition or _ONLY_PARTITION): parse_number(number) for partition, _, number in parts}

@@ -39,12 +39,13 @@ from ...log.commands import (
 from ...log.log import HASH
 from ...model import numbers
 from ...model.errors import NewerVersionError, TransactionConflictError
+from ...model.sequence_numbers import NEXT_COMMAND, sequence_number
 from ...model.slots import CATALOG
 from ...model.values import load
 from . import definitions, messages
 from .feed.subscriptions import checkpoint, define_subscription
 from .indexes import backfill
-from .outcomes import NEXT_COMMAND, Completed, Outcome, Refused, Skipped, change, sequence_number
+from .outcomes import Completed, Outcome, Refused, Skipped, change
 from .state import FEED_LEVEL, PartitionState
 from .transactions.coordinator import abandon
 from .transactions.transact import transact

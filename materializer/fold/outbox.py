@@ -13,7 +13,7 @@ from typing import Final
 
 from ...log.binary import encode_message
 from ...log.commands import IndexEntry, Message, Relay
-from .outcomes import position_of
+from ...model.sequence_numbers import position_of
 from .state import Outbox, PartitionState
 
 # Bytes that a message counts in addition to its content.

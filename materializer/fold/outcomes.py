@@ -17,32 +17,6 @@ from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored
 
-# A sequence number is (base + offset, index, nth change of the command), written as one decimal number of
-# 27 digits. The widths are visible in every feed: 10^18 entries, 10^4 commands an entry, 10^4 changes a command.
-_OFFSETS = 10**18
-_WIDTH = 10**4
-NEXT_COMMAND = _WIDTH
-"""The distance from the sequence number of a command's first change to that of the next command."""
-
-
-def sequence_number(offset: int, index: int, nth: int) -> int:
-    """Return the sequence number of a change. It rises with the position in the log and is the same on every refold.
-
-    >>> sequence_number(10482, 3, 0)
-    100000000000001048200030000
-    """
-    return ((_OFFSETS + offset) * _WIDTH + index) * _WIDTH + nth
-
-
-def position_of(sequence_number: int) -> tuple[int, int]:
-    """Return the offset and the index of a sequence number.
-
-    >>> position_of(sequence_number(10482, 3, 7))
-    (10482, 3)
-    """
-    offset, index = divmod(sequence_number // _WIDTH, _WIDTH)
-    return offset - _OFFSETS, index
-
 
 class Tx(NamedTuple):
     """The transaction that a change is part of.

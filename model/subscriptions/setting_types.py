@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from ..durations import duration
 from ..errors import ValidationError
+from ..sequence_numbers import parse_numbers
 
 INVALID: Final = "One or more parameter values were invalid: "
 EVENTS: Final = ("INSERT", "MODIFY", "REMOVE", "READ")
@@ -23,8 +24,6 @@ UNLIMITED: Final = -1
 
 _TABLE_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,255}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?")
-_SEQUENCE_NUMBER: Final = re.compile(r"[0-9]{1,40}")
-_PARTITION_ID: Final = re.compile(r"0|[1-9][0-9]{0,4}")
 
 
 class SettingType(Protocol):
@@ -370,12 +369,8 @@ def _time(member: str, value: Any) -> int:
 
 
 def _sequence_numbers(member: str, value: Any) -> dict[str, str]:
-    is_valid = isinstance(value, dict) and all(
-        _PARTITION_ID.fullmatch(partition_id)
-        and isinstance(sequence_number, str)
-        and _SEQUENCE_NUMBER.fullmatch(sequence_number)
-        for partition_id, sequence_number in value.items()
-    )
-    if not is_valid:
-        raise invalid(f"{member} must map each partition to a sequence number, both as text")
+    try:
+        parse_numbers(value)
+    except ValueError:
+        raise invalid(f"{member} must map each partition to a sequence number, both as text") from None
     return dict(value)

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from ..sequence_numbers import SequenceNumbers, parse_number
+
 Status: TypeAlias = Literal["ACTIVE", "PAUSED", "STOPPED"]
-Checkpoints: TypeAlias = dict[int, int]
+Checkpoints: TypeAlias = SequenceNumbers
 
 
 # Names in the state's dump that differ from the field: they must stay, as the digest covers them.
@@ -97,6 +99,6 @@ class Subscription:
         values = {name: value for name, value in data.items() if name != "marks"}
         values["tables"] = tuple((name, table_id) for name, table_id in data["tables"])
         values["checkpoints"] = {
-            partition: int(sequence_number) for partition, sequence_number in data["marks"]
+            partition: parse_number(sequence_number) for partition, sequence_number in data["marks"]
         }
         return cls(**values)

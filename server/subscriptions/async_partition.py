@@ -24,6 +24,7 @@ from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped
 from ...materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from ...materializer.partition import Partition
 from ...model.errors import RequestError, ServiceUnavailableError
+from ...model.sequence_numbers import SequenceNumbers
 
 NO_TABLE: Final = 0
 """The id of no table: its count of changes has the end of the feed alone."""
@@ -91,7 +92,7 @@ class AsyncFeed:
         return (await self.find(table, 0)).trim_horizon
 
 
-async def end_sequence_numbers(partitions: Mapping[int, FedPartition], table: int) -> dict[int, int]:
+async def end_sequence_numbers(partitions: Mapping[int, FedPartition], table: int) -> SequenceNumbers:
     """Return the highest sequence number that the folded entries of each partition could have produced."""
     return {
         partition_id: (await AsyncFeed(partition).count(table, 0)).end

@@ -15,6 +15,7 @@ from typing import Any, Final
 from ...materializer.feed_requests import LONGEST_WAIT_MS
 from ...materializer.fold.outcomes import Change
 from ...model.errors import ValidationError
+from ...model.sequence_numbers import number_texts
 from ...model.subscriptions import Subscription, check
 from ...streams.delivery.delivery_policy import DeliveryPolicy
 from ...streams.delivery.filter import ChangeFilter
@@ -42,7 +43,7 @@ async def replay_of(
     settings["Start"] = {"At": "TIME" if "Time" in begin else "NUMBERS", **begin}
     if end is None:
         ends = await end_sequence_numbers(node.partitions_of_feed(), subscription.table_ids[0])
-        end = {"Numbers": {str(partition_id): str(each) for partition_id, each in ends.items()}}
+        end = {"Numbers": number_texts(ends)}
     settings |= {"End": dict(end), "Replay": True, "Filter": _only(subscription.settings["Filter"], key)}
     return _name(node, subscription), settings
 

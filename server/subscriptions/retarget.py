@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...model.sequence_numbers import SequenceNumbers, number_texts
 from ...model.subscriptions import Subscription
 from ...streams.delivery.source import remaining_range
 from . import lag
@@ -58,7 +59,7 @@ async def start_of(
 ) -> dict[str, Any]:
     """Return the Start with which the same subscription on other tables continues."""
     start: dict[str, Any] = subscription.settings["Start"]
-    numbers: dict[str, str] = {}
+    numbers: SequenceNumbers = {}
     for partition_id, partition in node.partitions_of_feed().items():
         feed, read_range = AsyncFeed(partition), remaining_range(subscription, partition_id)
         if read_range.snapshot is not None:
@@ -74,9 +75,9 @@ async def start_of(
             candidates.append(
                 max([await _before(feed, table, retarget.recreated_ms) for table in retarget.kept_tables])
             )
-        numbers[str(partition_id)] = str(min(candidates))
+        numbers[partition_id] = min(candidates)
     # With a Start at a time, earlier changes are skipped as before.
-    return {**start, "Numbers": numbers} if start["At"] == "TIME" else {"At": "NUMBERS", "Numbers": numbers}
+    return (start if start["At"] == "TIME" else {"At": "NUMBERS"}) | {"Numbers": number_texts(numbers)}
 
 
 async def _quiet_until(feed: AsyncFeed, tables: Collection[int], after: int) -> int | None:

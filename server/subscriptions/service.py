@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ...log.commands import Checkpoint, Context, SubscriptionOperation
 from ...model.errors import ResourceInUseError, ResourceNotFoundError, ValidationError
+from ...model.sequence_numbers import number_texts, parse_numbers
 from ...model.subscriptions import Subscription, check, check_request
 from ...model.subscriptions.setting_types import invalid
 from ...streams.sinks import sink_kind
@@ -267,14 +268,14 @@ class SubscriptionService:
         """
         if "Numbers" in start:
             ends = await self._ends(NO_TABLE)
-            for partition_id, after in start["Numbers"].items():
-                if int(after) > ends.get(int(partition_id), int(after)):
+            for partition_id, after in parse_numbers(start["Numbers"]).items():
+                if after > ends.get(partition_id, after):
                     raise invalid(f"Start, in partition {partition_id}, is beyond the end of the log")
             return start
         if start["At"] not in ("NOW", "SNAPSHOT"):
             return start
         ends = await self._ends(self._node.table_in_any_status(tables[0]).definition.id)
-        return {**start, "Numbers": {str(partition_id): str(end) for partition_id, end in ends.items()}}
+        return {**start, "Numbers": number_texts(ends)}
 
     async def _ends(self, table: int) -> dict[int, int]:
         return await end_sequence_numbers(self._node.partitions_of_feed(), table)
@@ -293,10 +294,7 @@ class SubscriptionService:
             "Reason": subscription.reason,
             "Settings": {**settings, "Sink": sink_kind(settings["Sink"]).shown(settings["Sink"])},
             "Epoch": subscription.epoch,
-            "Checkpoints": {
-                str(partition_id): str(after)
-                for partition_id, after in sorted(subscription.checkpoints.items())
-            },
+            "Checkpoints": number_texts(dict(sorted(subscription.checkpoints.items()))),
             "Version": subscription.version,
             "TotalHandled": subscription.handled,
             "TotalDead": subscription.dead,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...model.errors import RequestError
+from ...model.sequence_numbers import SequenceNumber
 from ...model.subscriptions import Subscription
 from ..formats.table_view import Delivery
 from .lane import Lane
@@ -97,7 +98,7 @@ class CheckpointTracker:
             if each.change.sequence_number > highest.get(each.partition, 0):
                 highest[each.partition] = each.change.sequence_number
 
-    def record_filtered(self, partition: int, sequence_number: int) -> None:
+    def record_filtered(self, partition: int, sequence_number: SequenceNumber) -> None:
         """Record that the filter dropped changes up to a sequence number."""
         self._highest_handled[partition] = max(self._highest_handled.get(partition, 0), sequence_number)
 
@@ -111,7 +112,7 @@ class CheckpointTracker:
             self._progress.set_result(None)
             self._progress = None
 
-    async def wait_until_handled(self, sequence_numbers: Mapping[int, int]) -> None:
+    async def wait_until_handled(self, sequence_numbers: Mapping[int, SequenceNumber]) -> None:
         """Wait until all changes up to a sequence number of each partition are handled."""
         while True:
             behind = self._sources_behind(sequence_numbers)
@@ -202,7 +203,7 @@ class CheckpointTracker:
                         if sequence_number <= checkpoints[partition]:
                             checkpoints[partition], is_whole = sequence_number - 1, False
 
-    def _sources_behind(self, sequence_numbers: Mapping[int, int]) -> list[ChangeSource]:
+    def _sources_behind(self, sequence_numbers: Mapping[int, SequenceNumber]) -> list[ChangeSource]:
         """Return the sources whose changes are not handled up to the sequence number of their partition."""
         handled = self._handled_by_source()
         return [

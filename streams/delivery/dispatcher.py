@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from ...materializer.feed_requests import LONGEST_WAIT_MS, FeedReader
 from ...materializer.fold.outcomes import Change
 from ...model.errors import FoldbError
+from ...model.sequence_numbers import SequenceNumber
 from ...model.subscriptions import Subscription
 from ..formats.table_view import Delivery, TableView
 from ..sinks.sink import Sink
@@ -158,7 +159,7 @@ class Dispatcher:
         await self._tracker.close()
         await self._sink.close()
 
-    async def reach(self, sequence_numbers: Mapping[int, int]) -> None:
+    async def reach(self, sequence_numbers: Mapping[int, SequenceNumber]) -> None:
         """Wait until all changes up to a sequence number of each partition are handled."""
         await self._tracker.wait_until_handled(sequence_numbers)
 

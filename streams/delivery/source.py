@@ -26,6 +26,7 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.outcomes import Change
 from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
+from ...model.sequence_numbers import SequenceNumber, parse_numbers
 from ...model.subscriptions import Subscription
 
 RETRY_S: Final = 0.25
@@ -53,7 +54,7 @@ class FeedHistories(Protocol):
         """Return the changes with after < sequence number <= until."""
         ...
 
-    def items(self, partition: int, table: int, sequence_number: int) -> FeedHistory:
+    def items(self, partition: int, table: int, sequence_number: SequenceNumber) -> FeedHistory:
         """Return the items after all changes up to `sequence_number`.
 
         The items count from 1, and `next` of the last page is `sequence_number`.
@@ -85,10 +86,10 @@ class ReadRange:
 def remaining_range(subscription: Subscription, partition: int) -> ReadRange:
     """Return the range of a partition that a subscription has yet to read."""
     start, end = subscription.settings["Start"], subscription.settings["End"] or {}
-    first = int(start.get("Numbers", {}).get(str(partition), 0))
+    first = parse_numbers(start.get("Numbers", {})).get(partition, 0)
     checkpoint = subscription.checkpoints.get(partition)
-    until = end.get("Numbers", {}).get(str(partition))
-    bounds = (int(until) if until is not None else 0 if "Numbers" in end else None, end.get("Time"))
+    until = parse_numbers(end["Numbers"]).get(partition, 0) if "Numbers" in end else None
+    bounds = (until, end.get("Time"))
     if start["At"] == "SNAPSHOT" and (checkpoint is None or checkpoint < first):
         return ReadRange(checkpoint or 0, None, False, first, *bounds)
     since = start.get("Time")
@@ -226,7 +227,7 @@ class ChangeSource:
         assert self._range.snapshot is not None, "the range begins with a snapshot"
         return self._feed.histories.items(self.partition, self.table, self._range.snapshot)
 
-    def _changes_until(self, sequence_number: int) -> FeedHistory:
+    def _changes_until(self, sequence_number: SequenceNumber) -> FeedHistory:
         return self._feed.histories.changes(self.partition, self.table, self.after, sequence_number)
 
     async def _read_history(self, begin: Callable[[], FeedHistory]) -> None:

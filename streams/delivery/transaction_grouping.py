@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ...materializer.fold.outcomes import NEXT_COMMAND, Tx, position_of
+from ...materializer.fold.outcomes import Tx
 from ...materializer.worker import Cancellable, Scheduler
+from ...model.sequence_numbers import SequenceNumber, last_of_command, position_of
 from ..formats.table_view import Delivery
 from .dead_letters import ItemKey, item_key_of
 
@@ -81,7 +82,7 @@ class TransactionGrouping:
             self._queue.append(change)
         self._process()
 
-    def advance(self, partition: int, sequence_number: int) -> None:
+    def advance(self, partition: int, sequence_number: SequenceNumber) -> None:
         """Record that all changes of a partition up to `sequence_number` were added."""
         self._read[partition] = sequence_number
         for name in [name for name in self._groups if self._is_all_read(name)]:
@@ -164,4 +165,4 @@ def _end_of(delivery: Delivery) -> int | None:
     assert tx is not None, "the change is of a transaction"
     if tx.id not in (f"{offset}.{index}", f"{delivery.partition}:{offset}.{index}"):
         return None
-    return change.sequence_number - change.sequence_number % NEXT_COMMAND + NEXT_COMMAND - 1
+    return last_of_command(change.sequence_number)

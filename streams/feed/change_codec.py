@@ -22,6 +22,7 @@ from ...log import codec
 from ...log.avro import long, optional, read_long, read_more, read_sized, sized, text
 from ...log.commands import Context
 from ...materializer.fold.outcomes import Change, Tx
+from ...model.sequence_numbers import SequenceNumber
 
 MAGIC: Final = b"Obj\x01"
 MARKER_BYTES: Final = 16
@@ -55,7 +56,7 @@ class BlockHead(NamedTuple):
     at: int
     size: int
     changes: int
-    sequence_number: int
+    sequence_number: SequenceNumber
     time: int
     stream: int
     shard: int

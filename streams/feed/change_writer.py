@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from ...materializer.fold.outcomes import sequence_number
 from ...materializer.fold.state import PartitionState
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import FoldbError
+from ...model.sequence_numbers import number_before
 from .change_codec import DamagedError
 from .change_store import ChangeStore, IncompleteWriteError, SyncTarget
 from .repairs import RebuildSegment, Repairs
@@ -73,8 +73,7 @@ class ChangeWriter:
             # The stored changes end before the state begins. They leave a gap, so none of them is served.
             store.reset()
             base = 0 if state.genesis is None else state.genesis.base
-            first = sequence_number(base + state.next_offset, 0, 0)
-            self.trim_horizon = first - 1 if state.next_offset else 0
+            self.trim_horizon = number_before(base + state.next_offset) if state.next_offset else 0
         self.captured_offset = store.durable_offset
         self.tables = {table_id: TableChanges(table_id, found) for table_id, found in store.found.items()}
         self._timer: Cancellable | None = None

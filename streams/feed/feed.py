@@ -27,10 +27,11 @@ from ...materializer.feed_requests import (
     Shards,
 )
 from ...materializer.fold.feed.capture import CapturePeriod
-from ...materializer.fold.outcomes import Change, Outcome, sequence_number
+from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
+from ...model.sequence_numbers import SequenceNumber, number_before
 from ..changes import changes
 from . import shards
 from .change_store import ChangeStore
@@ -339,10 +340,10 @@ class Feed:
 def sequence_number_before(state: PartitionState, offset: int) -> int:
     """Return an upper bound of the sequence numbers of all records before `offset`."""
     base = 0 if state.genesis is None else state.genesis.base
-    return sequence_number(base + offset, 0, 0) - 1
+    return number_before(base + offset)
 
 
-def _window_of(windows: Sequence[CapturePeriod], sequence_number: int) -> CapturePeriod | None:
+def _window_of(windows: Sequence[CapturePeriod], sequence_number: SequenceNumber) -> CapturePeriod | None:
     """Return the capture period of a sequence number: that of a stream rather than that of a subscription."""
     found = None
     for window in windows:

@@ -23,6 +23,7 @@ from ...log.local.filesystem import SystemFilesystem
 from ...materializer.feed_requests import Changes, OnFed, ReadChanges
 from ...materializer.fold.outcomes import Change
 from ...model.errors import FoldbError, InternalServerError
+from ...model.sequence_numbers import SequenceNumber
 from ..helper_process import ListenerClosedError, start_helper
 from ..temp_dirs import make_temp_dir
 from .change_codec import SegmentOwner
@@ -81,7 +82,7 @@ class HistoricalFeeds:
         """Return the changes of a table with after < sequence number <= until, with or without an enabled stream."""
         return self._enqueue(ReplayTask(partition, table, after, until))
 
-    def items(self, partition: int, table: int, sequence_number: int) -> "HistoricalFeed":
+    def items(self, partition: int, table: int, sequence_number: SequenceNumber) -> "HistoricalFeed":
         """Return the items of a table after all changes up to `sequence_number`.
 
         They are changes that are reads, numbered from 1 in the order of a Scan; `next` of the last page is

@@ -20,11 +20,12 @@ from ...log.commands import Context, Genesis, Record
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...log.local.reader import LogReader
 from ...materializer.fold.fold_record import LateSkipError, Void
-from ...materializer.fold.outcomes import Change, Outcome, position_of
+from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
 from ...materializer.os_process import hide
 from ...materializer.refold import Capture, FoldError, fold_record, more_void, refold
 from ...materializer.snapshots import HashedLog, Snapshots
+from ...model.sequence_numbers import position_of
 from ..changes import changes
 from .change_codec import SegmentOwner
 from .segment_files import BlockCache

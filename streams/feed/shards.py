@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ...materializer.feed_requests import Shard
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
+from ...model.sequence_numbers import SequenceNumber
 
 _SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{4})([0-9a-f]{4,12})")
 
@@ -35,7 +36,7 @@ class ShardStart(NamedTuple):
 
     stream: int
     period: int
-    sequence_number: int
+    sequence_number: SequenceNumber
 
 
 def period_of(time_ms: int, stream: int, shard_ms: int) -> int:

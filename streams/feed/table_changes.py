@@ -14,6 +14,7 @@ from typing import Final
 from ...materializer.feed_requests import ReadChanges
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...materializer.fold.outcomes import Change
+from ...model.sequence_numbers import SequenceNumber
 from .segments import Segments, ShardBatch
 from .shards import ShardStart, period_in
 
@@ -101,7 +102,7 @@ class TableChanges:
             for low, high in pairwise(sorted(bound for bound in bounds if bound <= end))
         ]
 
-    def _period_at(self, sequence_number: int) -> int:
+    def _period_at(self, sequence_number: SequenceNumber) -> int:
         index = bisect_right(self.shard_starts, sequence_number, key=_sequence_number) - 1
         return self.shard_starts[index].period
 

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...log.commands import Position
 from ...materializer.fold.feed.capture import CapturePeriod
-from ...materializer.fold.outcomes import Change, position_of
+from ...materializer.fold.outcomes import Change
 from ...model.descriptions import stream_label
 from ...model.key_schema import KeySchema
+from ...model.sequence_numbers import SequenceNumber, position_of
 from ...model.tables import TableDefinition, table_arn
 
 ChangeOperation: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE", "READ"]
@@ -64,7 +65,7 @@ class Delivery(NamedTuple):
     snapshot: int = 0
 
     @property
-    def sequence_number(self) -> int:
+    def sequence_number(self) -> SequenceNumber:
         """The sequence number of the change; that of the snapshot for an item of one."""
         return self.snapshot or self.change.sequence_number
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import orjson
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem
+from ...model.sequence_numbers import SequenceNumber
 from ..formats.table_view import Delivery
 
 
@@ -80,7 +81,7 @@ class PartialFailure:
     """
 
     partition: int
-    sequence_number: int
+    sequence_number: SequenceNumber
     error: str
     traceback: str | None = None
     state: dict[str, Any] | None = None

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ....log.commands import Abandon, Commit, Decide, Decided, Position, Prepare, Transact, Vote
+from ....model.sequence_numbers import position_of
 from ..outbox import send
 from ..outcomes import (
     Applied,
@@ -23,7 +24,6 @@ from ..outcomes import (
     Share,
     Transacted,
     TransactionStarted,
-    position_of,
 )
 from ..state import FEED_LEVEL, PartitionState, TransactionToken
 from .participant import conclude, judge_part

@@ -21,6 +21,7 @@ import orjson
 from ....materializer.feed_requests import Changes, FedPartition, FeedAnswer, ReadChanges
 from ....materializer.partition import ResultPosition
 from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
+from ....model.sequence_numbers import SequenceNumbers, number_texts
 from ....model.subscriptions import check
 from ....model.tables import TableDefinition
 from ....streams.delivery.filter import ChangeFilter
@@ -32,7 +33,7 @@ from ...routing import joined
 from ..async_calls import call, read_feeds, sleep
 from ..operation import Answer, RefusedAtError, admin_operation
 from ..reply import Caller
-from .start_positions import NOT_KEPT, After, Start, read_after, read_integer, read_start, resolve
+from .start_positions import NOT_KEPT, Start, read_after, read_integer, read_start, resolve
 
 _LIMIT: Final = 1000
 _HIGHEST_LIMIT: Final = 10_000
@@ -63,7 +64,7 @@ class MergedPage(NamedTuple):
     """
 
     deliveries: list[Delivery]
-    next: After
+    next: SequenceNumbers
     is_end: bool
     behind_ms: int
 
@@ -98,7 +99,7 @@ class _Reader:
         self._log_reads = database.partitions.historical_reads
         self._loop = database.loop
 
-    async def read(self, after: After, wait_ms: int) -> Answer:
+    async def read(self, after: SequenceNumbers, wait_ms: int) -> Answer:
         """Read a page from all feeds. If they have no change, wait for the first one for at most `wait_ms`."""
         feeds = [
             TableFeed(partition_id, partition, table)
@@ -118,7 +119,9 @@ class _Reader:
             page, positions = await self._page(feeds, page.next)
         return _answer(page, positions)
 
-    async def _page(self, feeds: list[TableFeed], after: After) -> tuple[MergedPage, list[ResultPosition]]:
+    async def _page(
+        self, feeds: list[TableFeed], after: SequenceNumbers
+    ) -> tuple[MergedPage, list[ResultPosition]]:
         """Read a page of changes that match."""
         requests = [ReadChanges(feed.table.id, after[feed.partition_id], limit=self._limit) for feed in feeds]
         try:
@@ -152,7 +155,7 @@ class _Reader:
         assert isinstance(answer, Changes), "the answer to ReadChanges is Changes"
         return replace(answer, is_end=False)
 
-    async def _wait(self, feeds: list[TableFeed], after: After, wait_ms: int) -> None:
+    async def _wait(self, feeds: list[TableFeed], after: SequenceNumbers, wait_ms: int) -> None:
         """Wait until a feed has a change, or its long poll ends."""
         first: asyncio.Future[None] = self._loop.create_future()
 
@@ -168,7 +171,7 @@ class _Reader:
 
 def _answer(page: MergedPage, positions: list[ResultPosition]) -> Answer:
     tail = {
-        "Next": {str(partition_id): str(after) for partition_id, after in page.next.items()},
+        "Next": number_texts(page.next),
         "IsEnd": page.is_end,
         "BehindMs": page.behind_ms,
     }
@@ -179,7 +182,7 @@ def _answer(page: MergedPage, positions: list[ResultPosition]) -> Answer:
 
 def merged(feeds: Sequence[TableFeed], answers: Sequence[Changes], limit: int) -> MergedPage:
     """Merge the pages of feeds in the order of log time, up to where the first page ends that is not the last."""
-    following: After = {}
+    following: SequenceNumbers = {}
     until, behind = _END_OF_TIME, 0
     for feed, answer in zip(feeds, answers, strict=True):
         following[feed.partition_id] = min(answer.next, following.get(feed.partition_id, answer.next))

@@ -10,15 +10,12 @@ from typing import Any, Final, TypeAlias
 
 from ....log.commands import Cut, Position
 from ....materializer.feed_requests import FedPartition, FindSequenceNumber, FoundSequenceNumber
-from ....materializer.fold.outcomes import sequence_number
 from ....model.errors import TrimmedDataAccessError, ValidationError
+from ....model.sequence_numbers import SequenceNumbers, number_before, number_texts, parse_numbers
 from ...database import Database
 from ..async_calls import read_feeds
 from ..min_position import parse_position
 from ..operation import RefusedAtError
-
-After: TypeAlias = dict[int, int]
-"""By partition id the sequence number after which a read begins. Other partitions are not read."""
 
 Start: TypeAlias = dict[str, Any]
 
@@ -53,7 +50,7 @@ def read_start(database: Database, start: Any) -> Start:
             raise ValidationError(
                 "Start.At must be one of NOW, HORIZON, BEGINNING, TIME, NUMBERS, POSITION, SNAPSHOT"
             )
-    return {"At": "NUMBERS", "Numbers": _text(after)}
+    return {"At": "NUMBERS", "Numbers": number_texts(after)}
 
 
 def read_end(database: Database, end: Any) -> Start:
@@ -71,21 +68,21 @@ def read_end(database: Database, end: Any) -> Start:
             last = _of_position(database, str(text), ends=True)
         case _:
             raise ValidationError("To must have one of Time, Numbers and Position")
-    return {"Numbers": _text(last)}
+    return {"Numbers": number_texts(last)}
 
 
-def read_after(numbers: Any) -> After:
+def read_after(numbers: Any) -> SequenceNumbers:
     """Parse the sequence numbers of partitions, which JSON has as text.
 
     Raises:
         ValidationError: A partition id or a sequence number is malformed.
     """
-    if not isinstance(numbers, dict) or not all(
-        key.isdecimal() and isinstance(text, str) and text.isdecimal() and len(text) <= 40 and len(key) <= 4
-        for key, text in numbers.items()
-    ):
-        raise ValidationError("Numbers and After must say of partitions a sequence number, both as text")
-    return {int(key): int(text) for key, text in numbers.items()}
+    try:
+        return parse_numbers(numbers)
+    except ValueError:
+        raise ValidationError(
+            "Numbers and After must say of partitions a sequence number, both as text"
+        ) from None
 
 
 def read_integer(body: dict[str, Any], name: str, default: int, lowest: int, highest: int) -> int:
@@ -100,7 +97,7 @@ def read_integer(body: dict[str, Any], name: str, default: int, lowest: int, hig
     return value
 
 
-async def resolve(database: Database, tables: list[int], start: Start) -> After:
+async def resolve(database: Database, tables: list[int], start: Start) -> SequenceNumbers:
     """Return the sequence numbers after which a read of the tables begins; of several tables, the lowest.
 
     Raises:
@@ -134,8 +131,8 @@ async def resolve(database: Database, tables: list[int], start: Start) -> After:
 
 def _lowest(
     database: Database, start: Start, lookups: list[tuple[int, int]], answers: list[FoundSequenceNumber]
-) -> After:
-    after: After = {}
+) -> SequenceNumbers:
+    after: SequenceNumbers = {}
     for (partition_id, table), answer in zip(lookups, answers, strict=True):
         found = answer.after if start["At"] in ("NOW", "TIME") else answer.trim_horizon
         if start["At"] == "TIME" and table != _NO_TABLE and not _is_all_kept(database, table, start["Time"]):
@@ -160,7 +157,7 @@ def _is_all_kept(database: Database, table: int, since_ms: int = 0) -> bool:
     return bool(starts) and min(starts) + _SPREAD_MS < since_ms
 
 
-def _of_position(database: Database, text: str, *, ends: bool = False) -> After:
+def _of_position(database: Database, text: str, *, ends: bool = False) -> SequenceNumbers:
     """Return the highest sequence number before each position; with `ends`, the highest at it."""
     parsed = parse_position(text, database.partitions.count)
     positions = parsed.positions if isinstance(parsed, Cut) else (parsed,)
@@ -170,11 +167,5 @@ def _of_position(database: Database, text: str, *, ends: bool = False) -> After:
 def _last(database: Database, position: Position, *, ends: bool) -> int:
     offset = database.log.genesis(position.partition).base + position.offset
     if not ends:
-        return sequence_number(offset, position.index or 0, 0) - 1
-    if position.index is None:
-        return sequence_number(offset + 1, 0, 0) - 1
-    return sequence_number(offset, position.index + 1, 0) - 1
-
-
-def _text(after: After) -> dict[str, str]:
-    return {str(partition_id): str(each) for partition_id, each in after.items()}
+        return number_before(offset, position.index or 0)
+    return number_before(offset + 1) if position.index is None else number_before(offset, position.index + 1)

@@ -15,6 +15,7 @@ the node that runs it, its "Figures". Start, From and To may name a Position.
 from typing import Any, Final
 
 from ....model.errors import ValidationError
+from ....model.sequence_numbers import number_texts
 from ....streams.sinks import sink_kind
 from ...auth.rights import EVERYTHING, Right
 from ...node import Node
@@ -105,7 +106,7 @@ async def replay(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, 
         begin = {"Time": start["Time"]}
     else:
         after = await resolve(node, tables, start)
-        begin = {"Numbers": {str(partition_id): str(each) for partition_id, each in after.items()}}
+        begin = {"Numbers": number_texts(after)}
     answer = await node.triggers.replay(name, begin, end, key, dry_run, caller.context)
     return {"Replay": answer["Name"]} if "Name" in answer else answer
 

@@ -5,10 +5,11 @@ import pytest
 from foldb.log.commands import Command, Context, Entry, Expire, Genesis, Level, Record
 from foldb.log.log import HASH
 from foldb.materializer.fold import LEVEL, fold
-from foldb.materializer.fold.outcomes import Applied, Completed, Refused, Skipped, sequence_number
+from foldb.materializer.fold.outcomes import Applied, Completed, Refused, Skipped
 from foldb.materializer.fold.state import ORIGINS_KEPT, PartitionState
 from foldb.materializer.refold import fold_record
 from foldb.model.errors import ConditionalCheckFailedError, NewerVersionError, ValidationError
+from foldb.model.sequence_numbers import sequence_number
 from foldb.model.values import Item, dump
 from tests.unit.materializer.ledger import CONTEXT, START, Ledger, define, delete, index_request, put, update
 

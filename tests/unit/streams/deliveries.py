@@ -3,8 +3,9 @@
 from typing import Any
 
 from foldb.log.commands import Context, Source
-from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
+from foldb.materializer.fold.outcomes import Change, Tx
 from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.model.sequence_numbers import sequence_number
 from foldb.model.values import Item, dump
 from foldb.streams.formats.table_view import Delivery, TableView
 

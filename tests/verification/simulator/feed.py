@@ -13,8 +13,9 @@ import orjson
 
 from foldb.log.commands import Checkpoint, Command, Defined, DefineSubscription, Relay
 from foldb.materializer import feed_requests
-from foldb.materializer.fold.outcomes import Change, Outcome, Skipped, Subscribed, Tx, sequence_number
+from foldb.materializer.fold.outcomes import Change, Outcome, Skipped, Subscribed, Tx
 from foldb.materializer.fold.outcomes import TableDefined as TableDefined
+from foldb.model.sequence_numbers import sequence_number
 from foldb.streams.changes import changes
 from tests.verification.simulator.cuts import Folded
 

@@ -7,6 +7,7 @@ import orjson
 from .....materializer.feed_requests import FindSequenceNumber, FoundSequenceNumber, ListShards, Shard, Shards
 from .....materializer.partition import ResultPosition
 from .....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
+from .....model.sequence_numbers import SequenceNumber, parse_number
 from .....streams.feed.shards import read_shard_id, shard_id
 from ....auth.rights import Right
 from ....database import Database
@@ -63,8 +64,8 @@ def _check(body: dict[str, Any], now_ms: int) -> None:
             raise ValidationError(f"{member} must be specified for ShardIteratorType {kind}")
         if not is_needed and member in body:
             raise ValidationError(f"{member} must not be specified for ShardIteratorType {kind}")
-    if kind in _NUMBERED and not (body["SequenceNumber"].isascii() and body["SequenceNumber"].isdecimal()):
-        raise ValidationError("Invalid SequenceNumber")
+    if kind in _NUMBERED:
+        _number(body)
     if kind == "AT_TIMESTAMP" and body["Timestamp"] > now_ms / 1000:
         raise ValidationError("Timestamp must not be in the future")
 
@@ -78,7 +79,7 @@ def _after(body: dict[str, Any], shard: Shard, found: FoundSequenceNumber, posit
     end = found.after if shard.last is None else min(found.after, shard.last)
     if body["ShardIteratorType"] not in _NUMBERED:
         return max(end, shard.first - 1)
-    sequence_number = int(body["SequenceNumber"])
+    sequence_number = _number(body)
     is_at = body["ShardIteratorType"] == "AT_SEQUENCE_NUMBER"
     after = sequence_number - 1 if is_at else sequence_number
     # The first sequence number of a stream's first shards enabled the stream and is no change's: no change is lost.
@@ -88,6 +89,13 @@ def _after(body: dict[str, Any], shard: Shard, found: FoundSequenceNumber, posit
     if not shard.first <= sequence_number <= end:
         raise RefusedAtError(ValidationError("SequenceNumber is not in the range of the shard"), position)
     return max(after, found.trim_horizon)
+
+
+def _number(body: dict[str, Any]) -> SequenceNumber:
+    try:
+        return parse_number(body["SequenceNumber"])
+    except ValueError:
+        raise ValidationError("Invalid SequenceNumber") from None
 
 
 def _no_shard() -> ResourceNotFoundError:

@@ -11,8 +11,9 @@ from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.feed import capture as windows_module
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.load import load
-from foldb.materializer.fold.outcomes import TableDefined, sequence_number
+from foldb.materializer.fold.outcomes import TableDefined
 from foldb.materializer.fold.state import PartitionState, Table
+from foldb.model.sequence_numbers import sequence_number
 from foldb.model.tables import SHARD_MS
 from foldb.model.values import load as load_item
 from foldb.streams.changes import changes

@@ -4,7 +4,8 @@ from foldb.log.commands import Level
 from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.load import load
-from foldb.materializer.fold.outcomes import Completed, sequence_number
+from foldb.materializer.fold.outcomes import Completed
+from foldb.model.sequence_numbers import sequence_number
 from foldb.model.tables import SHARD_MS
 from tests.unit.materializer.ledger import CONTEXT, START, Ledger, define, put, table_request
 

@@ -7,12 +7,13 @@ import pytest
 
 from foldb.log.commands import Command, DefinitionApplied, Genesis, IndexEntry, Message, Relay, RelayAck
 from foldb.materializer.fold.outbox import acknowledge, send
-from foldb.materializer.fold.outcomes import Completed, Failed, MessageFolded, Outcome, sequence_number
+from foldb.materializer.fold.outcomes import Completed, Failed, MessageFolded, Outcome
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.owner import relays as relays_module
 from foldb.materializer.owner.relays import RETRY_SECONDS, RETRY_SECONDS_MAX, WINDOW_MESSAGES, Relays
 from foldb.materializer.partition import ResultPosition
 from foldb.model.errors import InternalServerError
+from foldb.model.sequence_numbers import sequence_number
 from tests.unit.materializer.fake_loop import FakeLoop
 
 Answer = Callable[[Outcome, ResultPosition], None]

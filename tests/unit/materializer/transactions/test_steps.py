@@ -20,7 +20,6 @@ from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.messages import fold_message
 from foldb.materializer.fold.outcomes import (
-    NEXT_COMMAND,
     Applied,
     Completed,
     MessageFolded,
@@ -30,7 +29,6 @@ from foldb.materializer.fold.outcomes import (
     Transacted,
     TransactionRefused,
     TransactionStarted,
-    sequence_number,
 )
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.errors import (
@@ -40,6 +38,7 @@ from foldb.model.errors import (
     TransactionConflictError,
     TransactionInProgressError,
 )
+from foldb.model.sequence_numbers import NEXT_COMMAND, sequence_number
 from foldb.model.values import Item
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, delete, index_request, put, update
 from tests.unit.materializer.transactions.partitions import Partitions

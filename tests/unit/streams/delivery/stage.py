@@ -21,9 +21,10 @@ from foldb.materializer.feed_requests import (
     OnFed,
     ReadChanges,
 )
-from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
+from foldb.materializer.fold.outcomes import Change, Tx
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.model.sequence_numbers import sequence_number
 from foldb.model.subscriptions import Subscription, check
 from foldb.streams.delivery.checkpoints import Progress
 from foldb.streams.delivery.dead_letters import DeadLetter, ItemKey, item_key_of

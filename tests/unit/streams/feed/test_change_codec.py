@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldb.log.commands import Context
-from foldb.materializer.fold.outcomes import Change, Tx, sequence_number
+from foldb.materializer.fold.outcomes import Change, Tx
+from foldb.model.sequence_numbers import sequence_number
 from foldb.streams.feed import change_codec
 from foldb.streams.feed.change_codec import DamagedError, SegmentOwner
 from tests.unit.log.samples import contexts

@@ -12,9 +12,9 @@ import pytest
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.log.local.reader import LogReader
 from foldb.materializer.feed_requests import Changes, ReadChanges
-from foldb.materializer.fold.outcomes import sequence_number
 from foldb.materializer.snapshots import Snapshots
 from foldb.model.errors import InternalServerError, RequestError
+from foldb.model.sequence_numbers import sequence_number
 from foldb.server.app import Serving
 from foldb.server.settings import Settings
 from foldb.streams.feed.historical_feed import (

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from foldb.materializer.fold.outcomes import sequence_number
+from foldb.model.sequence_numbers import sequence_number
 from foldb.streams.sinks import file, kinesis, webhook
 from foldb.streams.sinks import kafka as kafka_sink
 from foldb.streams.sinks.sink import SinkContext

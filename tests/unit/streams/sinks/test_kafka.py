@@ -14,8 +14,9 @@ import pytest
 from kafka import KafkaAdminClient
 
 from foldb.log.kafka import client
-from foldb.materializer.fold.outcomes import Tx, position_of
+from foldb.materializer.fold.outcomes import Tx
 from foldb.model.errors import ValidationError
+from foldb.model.sequence_numbers import position_of
 from foldb.streams.formats import avro, kinesis, plain
 from foldb.streams.formats.table_view import Delivery, event_id
 from foldb.streams.sinks import kafka as sink_module

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldb.materializer.fold.outcomes import position_of
 from foldb.model.errors import ValidationError
+from foldb.model.sequence_numbers import position_of
 from foldb.streams.formats.plain import plain
 from foldb.streams.formats.table_view import event_id
 from foldb.streams.sinks import webhook
