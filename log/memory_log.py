@@ -213,7 +213,6 @@ class MemoryLog:
         deliver(lambda: callback(end))
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """Read the durable records from offset `start`."""
         return self._read(partition, range(start, self.end(partition)))
 
     def _read(self, partition: int, offsets: range) -> Iterator[Record]:
@@ -226,17 +225,14 @@ class MemoryLog:
         return [RawRecord(partition, offset, *self._records[partition][offset]) for offset in offsets]
 
     def end(self, partition: int) -> int:
-        """Return the offset of the next record."""
         return len(self._records[partition])
 
     def genesis(self, partition: int) -> Genesis:
-        """Return the first command of the partition."""
         first = next(self.read(partition)).entry.commands[0]
         assert isinstance(first, Genesis)
         return first
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Raise LogError: the log keeps its whole history."""
         raise LogError(
             f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
         )
@@ -278,11 +274,9 @@ class MemoryConnection:
         self._log.append_from(self._deliver, partition, entry, callback)
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """See SharedLog."""
         return self._log.follow_from(self._deliver, partition, start, on_records, on_failure)
 
     def ask_end(self, partition: int, callback: Callable[[int | LogError], None]) -> None:
-        """See SharedLog."""
         self._log.ask_end_from(self._deliver, partition, callback)
 
     def close(self) -> None:

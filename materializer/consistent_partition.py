@@ -18,11 +18,22 @@ from ..model.errors import InternalServerError, RequestError
 from .feed_requests import FeedReader, no_feed
 from .fold.outcomes import Outcome
 from .fold.state import Table
-from .fold.storage import Stored
 from .fold.transactions.state import TransactionId
 from .local_partition import LocalPartition, offset_in
 from .long_reads import LongReads
-from .partition import Conflict, EncodedKey, Found, Page, QueryRequest, ResultPosition, ScanRequest
+from .partition import (
+    Conflict,
+    EncodedKey,
+    Found,
+    OnFound,
+    OnItem,
+    OnItems,
+    OnPage,
+    OnReached,
+    QueryRequest,
+    ResultPosition,
+    ScanRequest,
+)
 from .recent_writes import RecentWrites
 from .replicated import ReadIndex, ReplicatedWorker
 from .worker import Cancellable, Scheduler, Worker
@@ -92,42 +103,22 @@ class ConsistentPartition:
         """The position of reads: they see all entries up to and including this one."""
         return self._worker.position
 
-    def get(
-        self,
-        table: int,
-        pk: bytes,
-        sk: bytes,
-        consistent: bool,
-        done: Callable[[Stored | RequestError | None, Position], None],
-    ) -> None:
-        """Read an item."""
+    def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
         if self._read_index is None and not self._held:
             self._local.get(table, pk, sk, consistent, done)
             return
         serve = partial(self._local.get, table, pk, sk, consistent, done)
         self._read(consistent, lambda: self._holders([(table, pk, sk)]), serve, done)
 
-    def get_all(
-        self,
-        keys: Sequence[EncodedKey],
-        consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, Position], None],
-    ) -> None:
-        """Read items at one position of the log."""
+    def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         serve = partial(self._local.get_all, keys, consistent, done)
         self._read(consistent, lambda: self._holders(keys), serve, done)
 
-    def get_isolated(
-        self,
-        keys: Sequence[EncodedKey],
-        since: Position | None,
-        done: Callable[[list[Found] | RequestError, Position], None],
-    ) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
         """See Partition. It does not wait for transactions: a held key is a Conflict."""
         self._read(True, set, lambda: done(self._isolated(keys, since), self.position), done)
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
-        """Read a page of one item collection."""
+    def query(self, request: QueryRequest, done: OnPage) -> None:
         serve = partial(self._local.query, request, done)
         self._read(
             request.consistent,
@@ -139,8 +130,7 @@ class ConsistentPartition:
             fresh=request.fresh,
         )
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
-        """Read a page in hash order."""
+    def scan(self, request: ScanRequest, done: OnPage) -> None:
         serve = partial(self._local.scan, request, done)
         self._read(
             request.consistent,
@@ -150,7 +140,7 @@ class ConsistentPartition:
             fresh=request.fresh,
         )
 
-    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: OnReached) -> None:
         """See Partition; of several positions, the one in this partition counts."""
         offset = offset_in(self.position.partition, position)
         self._wait(lambda: self._has_reached(offset), lambda: done(None), done)

@@ -5,17 +5,28 @@ not, is answered from the current state.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
 from .feed_requests import FeedReader, FeedRequest, OnFed, no_feed
 from .fold.reads import PORTION_BYTES, PageReader
 from .fold.state import Table
-from .fold.storage import Stored
 from .long_reads import LongReads
-from .partition import EncodedKey, Found, Page, QueryRequest, ResultPosition, ScanRequest
-from .worker import OnOutcome, Worker, status_of
+from .partition import (
+    EncodedKey,
+    OnFound,
+    OnItem,
+    OnItems,
+    OnOutcome,
+    OnPage,
+    OnReached,
+    OnStatus,
+    Page,
+    QueryRequest,
+    ResultPosition,
+    ScanRequest,
+)
+from .worker import Worker, status_of
 
 
 class LocalPartition:
@@ -45,9 +56,8 @@ class LocalPartition:
         pk: bytes,
         sk: bytes,
         consistent: bool,  # noqa: ARG002  the current state always is consistent
-        done: Callable[[Stored | RequestError | None, Position], None],
+        done: OnItem,
     ) -> None:
-        """Read an item; a deleted table has none."""
         found = self._state.tables.get(table)
         done(None if found is None else found.items.get(pk, sk), self._worker.position)
 
@@ -55,7 +65,7 @@ class LocalPartition:
         self,
         keys: Sequence[EncodedKey],
         consistent: bool,  # noqa: ARG002  the current state always is consistent
-        done: Callable[[list[Stored | None] | RequestError, Position], None],
+        done: OnItems,
     ) -> None:
         """Read items at one position of the log; a deleted table has none."""
         tables = self._state.tables
@@ -68,7 +78,7 @@ class LocalPartition:
         self,
         keys: Sequence[EncodedKey],
         since: Position | None,  # noqa: ARG002
-        done: Callable[[list[Found] | RequestError, Position], None],
+        done: OnFound,
     ) -> None:
         """Read items in isolation; a deleted table has none."""
         tables = self._state.tables
@@ -77,17 +87,13 @@ class LocalPartition:
             self._worker.position,
         )
 
-    def query(self, request: QueryRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
-        """Read a page of one item collection."""
+    def query(self, request: QueryRequest, done: OnPage) -> None:
         self._read_page(request, done)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, Position], None]) -> None:
-        """Read a page in hash order."""
+    def scan(self, request: ScanRequest, done: OnPage) -> None:
         self._read_page(request, done)
 
-    def _read_page(
-        self, request: QueryRequest | ScanRequest, done: Callable[[Page | RequestError, Position], None]
-    ) -> None:
+    def _read_page(self, request: QueryRequest | ScanRequest, done: OnPage) -> None:
         """Read a page that fits into one portion now, and the rest of a longer one in later turns of the loop."""
         position = self._worker.position
         page: Page | RequestError | None
@@ -112,19 +118,17 @@ class LocalPartition:
 
         self._long_reads.add(go_on)
 
-    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: OnReached) -> None:
         """See Partition. A position that was returned is folded already, and there is no other partition."""
         if offset_in(self._worker.position.partition, position) < self._state.next_offset:
             done(None)
         else:
             done(ValidationError(f"The log ends before position {position.text()}"))
 
-    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
-        """Return the status (`status_of`)."""
+    def status(self, done: OnStatus) -> None:
         done(status_of(self._worker))
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
-        """Read the feed."""
         self._read_feed(request, done)
 
     def _table(self, table_id: int) -> Table:

@@ -20,6 +20,13 @@ __all__ = [
     "Conflict",
     "EncodedKey",
     "Found",
+    "OnFound",
+    "OnItem",
+    "OnItems",
+    "OnOutcome",
+    "OnPage",
+    "OnReached",
+    "OnStatus",
     "Page",
     "Partition",
     "QueryRequest",
@@ -38,6 +45,14 @@ class Conflict:
 
 Found: TypeAlias = Stored | Conflict | None
 
+OnOutcome: TypeAlias = Callable[[Outcome, ResultPosition], None]
+OnItem: TypeAlias = Callable[[Stored | RequestError | None, ResultPosition], None]
+OnItems: TypeAlias = Callable[[list[Stored | None] | RequestError, ResultPosition], None]
+OnFound: TypeAlias = Callable[[list[Found] | RequestError, ResultPosition], None]
+OnPage: TypeAlias = Callable[[Page | RequestError, ResultPosition], None]
+OnReached: TypeAlias = Callable[[RequestError | None], None]
+OnStatus: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
+
 
 class Partition(Protocol):
     """A partition as the server sees it.
@@ -47,36 +62,19 @@ class Partition(Protocol):
     transactions that are not yet written.
     """
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Append `command` (about `size` bytes) and fold it; call `done` with its outcome once it is durable."""
         ...
 
-    def get(
-        self,
-        table: int,
-        pk: bytes,
-        sk: bytes,
-        consistent: bool,
-        done: Callable[[Stored | RequestError | None, ResultPosition], None],
-    ) -> None:
+    def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
         """Read an item."""
         ...
 
-    def get_all(
-        self,
-        keys: Sequence[EncodedKey],
-        consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
-    ) -> None:
+    def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         """Read items at one position of the log."""
         ...
 
-    def get_isolated(
-        self,
-        keys: Sequence[EncodedKey],
-        since: Position | None,
-        done: Callable[[list[Found] | RequestError, ResultPosition], None],
-    ) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
         """Read items for TransactGetItems, consistently and at one position of the log.
 
         A key that a transaction holds is a Conflict. With `since`, so is a key that was changed or held after that
@@ -84,20 +82,18 @@ class Partition(Protocol):
         """
         ...
 
-    def query(
-        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
-    ) -> None:
+    def query(self, request: QueryRequest, done: OnPage) -> None:
         """Read a page of one item collection."""
         ...
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
+    def scan(self, request: ScanRequest, done: OnPage) -> None:
         """Read a page in hash order."""
         ...
 
-    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: OnReached) -> None:
         """Wait until `position` is folded and all messages sent up to there are acknowledged: indexes have them."""
         ...
 
-    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+    def status(self, done: OnStatus) -> None:
         """Return the status, as plain data (`worker.status_of`)."""
         ...

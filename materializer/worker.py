@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..log.commands import (
     Backfill,
@@ -45,12 +45,11 @@ from .fold.outcomes import Failed, MessageFolded, Outcome, TransactionStarted
 from .fold.state import PartitionState
 from .fold.storage import Store
 from .gc_tuning import adding_items
+from .partition import OnOutcome
 from .portions import steps
 from .refold import Capture, fold_record, refold_log
 
 T = TypeVar("T")
-
-OnOutcome: TypeAlias = Callable[[Outcome, Position | Cut], None]
 
 # The limits of one entry. More commands would not be faster, and the first of them would wait longer. A transaction
 # counts as its actions: folding an entry is one turn of the loop.

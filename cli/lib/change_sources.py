@@ -93,7 +93,6 @@ class Served:
         )
 
     def rows(self, *, follow: bool) -> Iterator[Row]:
-        """Yield the changes to the end, or forever with `follow`."""
         tables = self._tables or self._kept()
         if not tables:
             self.where = _NOTHING_KEPT
@@ -150,7 +149,6 @@ class Folded:
         self._chooses = chooser(chosen).chooses
 
     def rows(self, *, follow: bool) -> Iterator[Row]:
-        """Yield the changes to the end, or forever with `follow`."""
         for delivery in self.deliveries(follow=follow):
             yield orjson.loads(plain(delivery))
 

@@ -111,7 +111,6 @@ class LogConsumers:
             self._awake.set()
 
     def close(self) -> None:
-        """Stop the deliveries."""
         self._closed = True
         with self._lock:
             for follower in self._wanted.values():

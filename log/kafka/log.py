@@ -116,16 +116,13 @@ class KafkaLog:
         self._appends.append(partition, entry, callback)
 
     def follow(self, partition: int, start: int, on_records: OnRecords, on_failure: OnFailure) -> Stop:
-        """Receive every durable record from offset `start`, in order, on the owner's loop."""
         assert 0 <= partition < self.partitions, "no such partition"
         return self._followers.follow(partition, start, on_records, on_failure)
 
     def ask_end(self, partition: int, callback: EndCallback) -> None:
-        """Call `callback` with the end of the log at some moment after this call."""
         self._ends.ask(partition, callback)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """Read the durable records from offset `start` to the end at the time of the call. Blocks."""
         return self._reader.read(partition, start)
 
     def hash_of(self, partition: int, offset: int) -> bytes:
@@ -133,15 +130,12 @@ class KafkaLog:
         return self._reader.hash_of(partition, offset)
 
     def end(self, partition: int) -> int:
-        """Return the offset of the next record. Blocks."""
         return self._reader.end(partition)
 
     def genesis(self, partition: int) -> Genesis:
-        """Return the first command of the partition."""
         return self._reader.genesis(partition)
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Raise LogError: the log keeps its whole history."""
         raise LogError(
             f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
         )

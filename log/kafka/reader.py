@@ -46,11 +46,9 @@ class KafkaReader:
         return len(self._genesis)
 
     def genesis(self, partition: int) -> Genesis:
-        """Return the first command of the partition."""
         return self._genesis[partition]
 
     def end(self, partition: int) -> int:
-        """Return the offset of the next record."""
         topic_partition = TopicPartition(self._topic, partition)
         try:
             ends = self._ends.end_offsets([topic_partition], timeout_ms=END_TIMEOUT_MS)
@@ -59,7 +57,6 @@ class KafkaReader:
             raise LogError(f"cannot fetch the log's end from Kafka ({type(error).__name__})") from None
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """Read the durable records from offset `start` to the end at the time of the call."""
         messages = self._messages(partition, start, self.end(partition))
         return (raw_record(message).record() for message in messages)
 
@@ -69,7 +66,6 @@ class KafkaReader:
         return hashlib.blake2b(message.value, digest_size=HASH_BYTES).digest()
 
     def close(self) -> None:
-        """Close the connection to the brokers."""
         self._ends.close()
 
     def _messages(self, partition: int, start: int, end: int) -> Iterator[Any]:

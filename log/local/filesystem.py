@@ -201,11 +201,9 @@ class SystemFile:
         self._name: _Name | None = None  # of the last lookup
 
     def size(self) -> int:
-        """See File."""
         return os.fstat(self.descriptor).st_size
 
     def read(self, position: int, size: int) -> bytes:
-        """See File."""
         parts = []
         while size > 0 and (part := os.pread(self.descriptor, size, position)):
             parts.append(part)
@@ -214,15 +212,12 @@ class SystemFile:
         return b"".join(parts)
 
     def write(self, position: int, data: bytes) -> int:
-        """See File."""
         return os.pwrite(self.descriptor, data, position)
 
     def truncate(self, size: int) -> None:
-        """See File."""
         os.ftruncate(self.descriptor, size)
 
     def sync(self) -> None:
-        """See File."""
         _fdatasync(self.descriptor)
 
     def is_at(self, name: str) -> bool:
@@ -232,7 +227,6 @@ class SystemFile:
         return self._name.identity() == self._identity
 
     def close(self) -> None:
-        """See File."""
         os.close(self.descriptor)
 
 
@@ -246,11 +240,9 @@ class SystemFilesystem:
         self._descriptor = None if held is None else held[1]
 
     def hold(self, path: Path) -> "SystemFilesystem":
-        """See Filesystem."""
         return SystemFilesystem((path, os.open(path, FOLDER)))
 
     def make_folder(self, path: Path) -> None:
-        """See Filesystem."""
         if not self._has(path.parent):
             self.make_folder(path.parent)
         try:
@@ -261,7 +253,6 @@ class SystemFilesystem:
         self.sync_folder(path.parent)
 
     def names(self, path: Path) -> list[str]:
-        """See Filesystem."""
         descriptor = self._open_folder(path)
         try:
             return sorted(os.listdir(descriptor))
@@ -269,7 +260,6 @@ class SystemFilesystem:
             os.close(descriptor)
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> SystemFile:
-        """See Filesystem."""
         flags = READ_WRITE if write else os.O_RDONLY | os.O_CLOEXEC
         return self._open(path, flags | (os.O_CREAT if create else 0))
 
@@ -289,16 +279,13 @@ class SystemFilesystem:
                 self.remove(old)
 
     def rename(self, old: Path, new: Path) -> None:
-        """See Filesystem."""
         here = self._descriptor
         os.rename(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here)
 
     def remove(self, path: Path) -> None:
-        """See Filesystem."""
         os.remove(self._at(path), dir_fd=self._descriptor)
 
     def sync_folder(self, path: Path) -> None:
-        """See Filesystem."""
         descriptor = self._open_folder(path)
         try:
             os.fsync(descriptor)
@@ -306,7 +293,6 @@ class SystemFilesystem:
             os.close(descriptor)
 
     def lock(self, path: Path, note: bytes) -> SystemFile:
-        """See Filesystem."""
         file = self._open(path, READ_WRITE | os.O_CREAT)
         try:
             fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -320,7 +306,6 @@ class SystemFilesystem:
         return file
 
     def lock_folder(self) -> bool:
-        """See HeldFolder."""
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -330,7 +315,6 @@ class SystemFilesystem:
         return True
 
     def is_in_place(self) -> bool:
-        """See HeldFolder."""
         assert self._absolute_root is not None, "no folder is held"
         try:
             return _identity(os.stat(self._absolute_root)) == _identity(os.fstat(self._held))
@@ -338,11 +322,9 @@ class SystemFilesystem:
             return False
 
     def reopen(self) -> int:
-        """See HeldFolder."""
         return os.open(".", FOLDER, dir_fd=self._held)
 
     def close(self) -> None:
-        """See HeldFolder."""
         held, self._descriptor = self._held, -1  # a later call fails, and reaches no other file
         os.close(held)
 

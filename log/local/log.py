@@ -149,7 +149,6 @@ class LocalLog:
         return len(self._genesis)
 
     def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
-        """Write `entry` after all earlier appends."""
         assert 0 <= partition < self.partitions, "no such partition"
         if self._closed:
             self._complete(callback, LogError("the log is closed"))
@@ -158,7 +157,6 @@ class LocalLog:
         self._background.run(self._commit)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """Read the durable records from offset `start` to the end at the time of the call."""
         return self._history.read(partition, start, self._writer.durable.limit)
 
     def hash_of(self, partition: int, offset: int) -> bytes:
@@ -166,15 +164,12 @@ class LocalLog:
         return self._history.hash_of(partition, offset, self._writer.durable.limit)
 
     def end(self, partition: int) -> int:
-        """Return the offset of the next record."""
         return self._writer.durable.ends[partition]
 
     def genesis(self, partition: int) -> Genesis:
-        """Return the first command of the partition."""
         return self._genesis[partition]
 
     def truncate_before(self, partition: int, offset: int) -> None:
-        """Raise LogError: the log keeps its whole history."""
         raise LogError(
             f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
         )
@@ -377,11 +372,9 @@ class WriterThread:
         self._thread.start()
 
     def run(self, job: Callable[[], None]) -> None:
-        """See Background."""
         self._jobs.put(job)
 
     def close(self) -> None:
-        """See Background."""
         self._jobs.put(None)
         self._thread.join()
 

@@ -80,7 +80,6 @@ class LogReader:
         return len(self._genesis)
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        """Read the durable records from offset `start` to the end at the time of the call."""
         self._refresh()
         return self._history.read(partition, start, Limit(self._header.chain.sequence, self._position))
 
@@ -96,7 +95,6 @@ class LogReader:
         return self._chain.ends[partition]
 
     def genesis(self, partition: int) -> Genesis:
-        """Return the first command of the partition."""
         return self._genesis[partition]
 
     def size(self) -> int:

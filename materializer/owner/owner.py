@@ -112,7 +112,6 @@ class TransactionAborts:
             self._later(self._seconds_left(oldest[1]))
 
     def close(self) -> None:
-        """Stop."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -76,7 +76,6 @@ class Relays:
                 queue.send()
 
     def close(self) -> None:
-        """Stop."""
         for queue in self._queues.values():
             queue.close()
 
@@ -136,7 +135,6 @@ class ReceiverQueue:
                 return
 
     def close(self) -> None:
-        """Stop."""
         self._closed = True
         for timer in (self._timer, self._lag_timer):
             if timer is not None:

@@ -41,7 +41,7 @@ from ...model.values import load
 from ..fold import LEVEL
 from ..fold.outcomes import Completed, Failed, Outcome
 from ..fold.state import Index, PartitionState, Table
-from ..partition import ResultPosition
+from ..partition import OnOutcome
 from ..portions import portion
 from ..worker import Cancellable, Scheduler
 
@@ -73,9 +73,7 @@ _SWEEPER = Context(request_id="", source="ttl", principal="dynamodb.amazonaws.co
 class Proposer(Protocol):
     """The part of a partition that timers need."""
 
-    def submit(
-        self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]
-    ) -> None: ...
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None: ...
 
 
 class Timers:
@@ -160,7 +158,6 @@ class Timers:
         return pending is not None and pending.delayed
 
     def close(self) -> None:
-        """Stop."""
         self._closed = True
         self._sweep.close()
         for handle in self._settle_timers.values():
@@ -280,7 +277,6 @@ class Sweep:
             self._later(self._interval, self._begin)
 
     def close(self) -> None:
-        """Stop."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -16,11 +16,11 @@ from typing import TypeAlias
 from ...log.commands import Barrier
 from ...model.errors import LogError, RequestError, ServiceUnavailableError
 from ..fold.outcomes import Failed, Outcome
-from ..partition import ResultPosition
+from ..partition import OnReached, ResultPosition
 from ..worker import Cancellable, Scheduler
 from .worker import ReplicatedWorker
 
-OnCurrent: TypeAlias = Callable[[RequestError | None], None]
+OnCurrent: TypeAlias = OnReached
 
 _BARRIER_BYTES = 8
 

@@ -121,7 +121,6 @@ class Bool:
         return "true or false"
 
     def check(self, member: str, value: Any) -> bool:
-        """Return the bool."""
         if not isinstance(value, bool):
             raise invalid(f"{member} must be true or false")
         return value
@@ -137,7 +136,6 @@ class OneOf:
         return ", ".join(self.words)
 
     def check(self, member: str, value: Any) -> str:
-        """Return the word."""
         if not isinstance(value, str) or value not in self.words:
             raise invalid(f"{member} must be one of {self}")
         return value
@@ -174,7 +172,6 @@ class Text:
         return f"1 to {self.most:,} characters"
 
     def check(self, member: str, value: Any) -> str:
-        """Return the text."""
         if not isinstance(value, str) or not 0 < len(value) <= self.most:
             raise invalid(f"{member} must be a text of {self}")
         return value
@@ -188,7 +185,6 @@ class Texts:
         return "a list of texts"
 
     def check(self, member: str, value: Any) -> list[str]:
-        """Return the list."""
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise invalid(f"{member} must be {self}")
         return value
@@ -202,7 +198,6 @@ class TextsByName:
         return "an object of texts"
 
     def check(self, member: str, value: Any) -> dict[str, str]:
-        """Return the object."""
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise invalid(f"{member} must be {self}")
         return value
@@ -216,7 +211,6 @@ class TableName:
         return "the name of a table"
 
     def check(self, member: str, value: Any) -> str:
-        """Return the name."""
         if not isinstance(value, str) or not _TABLE_NAME.fullmatch(value):
             raise invalid(f"{member} must be {self}")
         return value
@@ -230,7 +224,6 @@ class TableNames:
         return f"1 to {TABLES_MAX} names of tables"
 
     def check(self, member: str, value: Any) -> list[str]:
-        """Return the names."""
         if not isinstance(value, list) or not 1 <= len(value) <= TABLES_MAX:
             raise invalid(f"{member} must be a list of {self}")
         names = [TableName().check(member, name) for name in value]
@@ -247,7 +240,6 @@ class SinkSettings:
         return "an object with a Kind"
 
     def check(self, member: str, value: Any) -> dict[str, Any]:
-        """Return the object."""
         if not isinstance(value, dict) or not isinstance(value.get("Kind"), str):
             raise invalid(f"{member} must be {self}")
         return value
@@ -282,7 +274,6 @@ class EndPosition:
         return "a Time, or Numbers"
 
     def check(self, member: str, value: Any) -> dict[str, Any]:
-        """Return the end."""
         end = _object(member, value, "Time", "Numbers")
         if len(end) != 1:
             raise invalid(f"{member} must have either Time or Numbers")
@@ -320,7 +311,6 @@ class FilterPatterns:
         return f"1 to {PATTERNS_MAX} patterns"
 
     def check(self, member: str, value: Any) -> dict[str, Any]:
-        """Return the criteria."""
         filters = _object(member, value, "Filters").get("Filters")
         if not isinstance(filters, list) or not 1 <= len(filters) <= PATTERNS_MAX:
             raise invalid(f"{member}.Filters must be a list of {self}")

@@ -3,14 +3,13 @@
 The checks have DynamoDB's order: the request alone, then the table, then both together.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ...expressions import Plan
 from ...materializer.fold.index_entries import entry_key
 from ...materializer.fold.state import Index, Table
-from ...materializer.partition import Page, ResultPosition
+from ...materializer.partition import OnPage, Page, ResultPosition
 from ...model import keys
 from ...model.errors import RequestError, ValidationError
 from ...model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
@@ -161,9 +160,7 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
             raise empty_key_error(attribute)
 
 
-def reply_with(
-    body: dict[str, Any], index: Index | None, reply: Reply
-) -> Callable[[Page | RequestError, ResultPosition], None]:
+def reply_with(body: dict[str, Any], index: Index | None, reply: Reply) -> OnPage:
     """Return the callback that replies with a page."""
     return partial(_answer, body, index, reply)
 

@@ -114,7 +114,6 @@ class Membership:
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
-        """Join the group."""
         self._thread.start()
 
     def join_again(self) -> None:

@@ -83,6 +83,5 @@ class PeerLinks:
         return call_result.result if isinstance(call_result, Answered) else None
 
     async def close(self) -> None:
-        """Close all links."""
         for link in self.links.values():
             await link.close()

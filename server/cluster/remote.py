@@ -14,12 +14,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ...log.commands import Command, Position
 from ...materializer.feed_requests import FeedRequest, OnFed
-from ...materializer.fold.outcomes import Failed, Outcome
-from ...materializer.fold.storage import Stored
+from ...materializer.fold.outcomes import Failed
 from ...materializer.partition import (
     EncodedKey,
-    Found,
-    Page,
+    OnFound,
+    OnItem,
+    OnItems,
+    OnOutcome,
+    OnPage,
+    OnReached,
+    OnStatus,
     Partition,
     QueryRequest,
     ResultPosition,
@@ -65,54 +69,28 @@ class RemotePartition:
         self._timeouts = timeouts
         self._seen = Position(partition_id, -1)
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
-        """Submit a command to the owner."""
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         self._call(SUBMIT, (command, size), done)
 
-    def get(
-        self,
-        table: int,
-        pk: bytes,
-        sk: bytes,
-        consistent: bool,
-        done: Callable[[Stored | RequestError | None, ResultPosition], None],
-    ) -> None:
-        """Read an item."""
+    def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
         self._call(GET, (table, pk, sk, consistent), done, may_be_local=not consistent)
 
-    def get_all(
-        self,
-        keys: Sequence[EncodedKey],
-        consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
-    ) -> None:
-        """Read items at one position of the log."""
+    def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         self._call(GET_ALL, (keys, consistent), done, may_be_local=not consistent)
 
-    def get_isolated(
-        self,
-        keys: Sequence[EncodedKey],
-        since: Position | None,
-        done: Callable[[list[Found] | RequestError, ResultPosition], None],
-    ) -> None:
-        """Read items for TransactGetItems."""
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
         self._call(GET_ISOLATED, (keys, since), done)
 
-    def query(
-        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
-    ) -> None:
-        """Read a page of one item collection."""
+    def query(self, request: QueryRequest, done: OnPage) -> None:
         self._call(QUERY, (request,), done, may_be_local=not request.consistent)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
-        """Read a page in hash order."""
+    def scan(self, request: ScanRequest, done: OnPage) -> None:
         self._call(SCAN, (request,), done, may_be_local=not request.consistent)
 
-    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
-        """Wait until a position is folded and the messages sent up to there are acknowledged."""
+    def reach(self, position: ResultPosition, done: OnReached) -> None:
         self._call(REACH, (position,), done)
 
-    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+    def status(self, done: OnStatus) -> None:
         """Return the status of the partition where it is served."""
         self._call(STATUS, (), done)
 

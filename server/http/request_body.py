@@ -45,7 +45,6 @@ class SizedBody:
         self.is_complete = length == 0
 
     def feed(self, data: bytes) -> bytes:
-        """Consume the bytes of the body and return the rest."""
         missing = self._length - len(self.data)
         self.data += memoryview(data)[:missing]
         self.is_complete = len(self.data) == self._length
@@ -71,7 +70,6 @@ class ChunkedBody:
         self.is_complete = False
 
     def feed(self, data: bytes) -> bytes:
-        """Consume the bytes of the body and return the rest."""
         data = self._rest + data
         at = self._whole_chunks(data, 0) if self._state == self._size else 0
         while at < len(data) and not self.is_complete:

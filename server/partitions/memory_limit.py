@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 from ...log.commands import Command, Position, Put, Transact, Update
 from ...materializer.feed_requests import FedPartition
-from ...materializer.fold.outcomes import Failed, Outcome
+from ...materializer.fold.outcomes import Failed
 from ...materializer.fold.storage import Store
-from ...materializer.partition import ResultPosition
+from ...materializer.partition import OnOutcome
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
 from .partition_chain import DelegatingPartition
@@ -49,7 +49,6 @@ class MemoryLimit:
             self._timer = self._scheduler.call_later(_EVERY_SECONDS, self.start)
 
     def close(self) -> None:
-        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -73,7 +72,7 @@ class BoundedPartition(DelegatingPartition):
         self.get_isolated = partition.get_isolated
         self.feed = partition.feed
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command, unless memory is full and the command could add data."""
         if self._memory.full and isinstance(command, (Put, Update, Transact)):
             done(Failed(self._memory.refusal()), self._position())

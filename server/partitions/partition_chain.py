@@ -12,10 +12,16 @@ from typing import Final
 
 from ...log.commands import Check, Command, Delete, Position, Put, Transact, Update
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, TransactionRefused
-from ...materializer.partition import Conflict, EncodedKey, Found, Partition, ResultPosition
+from ...materializer.partition import (
+    Conflict,
+    EncodedKey,
+    Found,
+    OnFound,
+    OnOutcome,
+    Partition,
+)
 from ...model.errors import (
     Reason,
-    RequestError,
     ThrottlingError,
     TransactionCanceledError,
     TransactionConflictError,
@@ -73,7 +79,7 @@ class ConflictingPartition(DelegatingPartition):
         self._random_bytes = random_bytes
         self._position = position
 
-    def submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command, or refuse it as if another transaction held one of its keys."""
         if not isinstance(command, Put | Update | Delete | Transact) or not self._strikes():
             self._partition.submit(command, size, done)
@@ -82,12 +88,7 @@ class ConflictingPartition(DelegatingPartition):
         else:
             done(Refused(TransactionConflictError()), self._position())
 
-    def get_isolated(
-        self,
-        keys: Sequence[EncodedKey],
-        since: Position | None,
-        done: Callable[[list[Found] | RequestError, ResultPosition], None],
-    ) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
         """Read items, or answer as if another transaction held one of them."""
         if not self._strikes():
             self._partition.get_isolated(keys, since, done)
@@ -118,9 +119,7 @@ class ThrottledPartition(DelegatingPartition):
     def __init__(self, partition: Partition, position: Callable[[], Position]) -> None:
         super().__init__(partition)
         self.get_isolated = partition.get_isolated
-        self.submit: Callable[[Command, int, Callable[[Outcome, ResultPosition], None]], None] = (
-            partition.submit
-        )
+        self.submit: Callable[[Command, int, OnOutcome], None] = partition.submit
         self._position = position
         self._throttled: Mapping[int, str] = {}
 
@@ -129,7 +128,7 @@ class ThrottledPartition(DelegatingPartition):
         self._throttled = tables
         self.submit = self._submit if tables else self._partition.submit
 
-    def _submit(self, command: Command, size: int, done: Callable[[Outcome, ResultPosition], None]) -> None:
+    def _submit(self, command: Command, size: int, done: OnOutcome) -> None:
         name = self._throttled_by(command)
         if name is None:
             self._partition.submit(command, size, done)

@@ -7,11 +7,11 @@ megabyte apply to the whole page, and its cost is computed from its total size. 
 table but ordered by hashes of its own: it is scanned partition after partition, and a segment has a part in each.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...materializer.fold.reads import segment_bounds
-from ...materializer.partition import Page, Partition, ResultPosition, ScanRequest
+from ...materializer.partition import OnPage, Page, Partition, ResultPosition, ScanRequest
 from ...materializer.worker import Scheduler
 from ...model.capacity import read_half_units
 from ...model.errors import RequestError
@@ -19,7 +19,7 @@ from ...model.keys import slot
 from ...model.slots import data_partitions, partition_of, partition_of_key
 from .fan_in import joined
 
-OnPage = Callable[[Page | RequestError, ResultPosition], None]
+OnPage = OnPage
 
 
 class RoutedScan:

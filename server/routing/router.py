@@ -29,12 +29,17 @@ from ...log.commands import (
 )
 from ...materializer.fold.outcomes import Failed, Outcome, Skipped, Subscribed, TableDefined
 from ...materializer.fold.state import PartitionState
-from ...materializer.fold.storage import Stored
 from ...materializer.partition import (
     Conflict,
     EncodedKey,
     Found,
-    Page,
+    OnFound,
+    OnItem,
+    OnItems,
+    OnOutcome,
+    OnPage,
+    OnReached,
+    OnStatus,
     Partition,
     QueryRequest,
     ResultPosition,
@@ -48,7 +53,6 @@ from .routed_scan import RoutedScan, partitions_of
 
 # Reads the keys of one partition.
 ReadKeys: TypeAlias = Callable[[int, Sequence[EncodedKey], Callable[[Any, ResultPosition], None]], None]
-OnRoutedOutcome: TypeAlias = Callable[[Outcome, ResultPosition], None]
 
 CATALOG: Final = 0
 
@@ -84,31 +88,17 @@ class Router:
         self._scheduler = scheduler
         self._catch_up = catch_up
 
-    def submit(self, command: Command, size: int, done: OnRoutedOutcome) -> None:
-        """Submit a command to its partition."""
+    def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         if type(command) is DefineTable and not command.settle:
             done = partial(self._defined, done, _POLLS)
         elif type(command) is DefineSubscription:
             done = partial(self._subscribed, done, _POLLS)
         self._submit(command, size, done, _RETRIES)
 
-    def get(
-        self,
-        table: int,
-        pk: bytes,
-        sk: bytes,
-        consistent: bool,
-        done: Callable[[Stored | RequestError | None, ResultPosition], None],
-    ) -> None:
-        """Read an item."""
+    def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
         self.partitions[partition_of_key(table, pk, self._count)].get(table, pk, sk, consistent, done)
 
-    def get_all(
-        self,
-        keys: Sequence[EncodedKey],
-        consistent: bool,
-        done: Callable[[list[Stored | None] | RequestError, ResultPosition], None],
-    ) -> None:
+    def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         """Read items; the items of one partition at one position of its log."""
         self._split(
             keys,
@@ -116,12 +106,7 @@ class Router:
             done,
         )
 
-    def get_isolated(
-        self,
-        keys: Sequence[EncodedKey],
-        since: Position | None,
-        done: Callable[[list[Found] | RequestError, ResultPosition], None],
-    ) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
         """Read items as all of them were at one moment.
 
         Within one partition one read suffices. Several partitions are read twice: if no key has changed at the second
@@ -148,23 +133,17 @@ class Router:
             first_read,
         )
 
-    def query(
-        self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
-    ) -> None:
-        """Read a page of one item collection."""
-
+    def query(self, request: QueryRequest, done: OnPage) -> None:
         def query(owner: int) -> None:
             self.partitions[partition_of_key(owner, request.pk, self._count)].query(request, done)
 
         self._with_owner(request, query, done)
 
-    def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
+    def scan(self, request: ScanRequest, done: OnPage) -> None:
         """Read a page in hash order; of a local index, partition after partition."""
         self._with_owner(request, lambda owner: self._scan(request, owner, done), done)
 
-    def _scan(
-        self, request: ScanRequest, owner: int, done: Callable[[Page | RequestError, ResultPosition], None]
-    ) -> None:
+    def _scan(self, request: ScanRequest, owner: int, done: OnPage) -> None:
         is_local = request.index is not None and owner == request.table
         selected = partitions_of(request, owner, is_local=is_local, partitions=self._count)
         if len(selected) == 1:
@@ -173,14 +152,14 @@ class Router:
             room = self._catalog.limits.page_bytes
             RoutedScan(self.partitions, request, selected, room, self._scheduler, done).scan_next()
 
-    def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
+    def reach(self, position: ResultPosition, done: OnReached) -> None:
         """Wait for a position, or for all positions of a cut."""
         wanted = position.positions if isinstance(position, Cut) else (position,)
         fan_in = FanIn(len(wanted), lambda results, _: done(first_error(results)))
         for index, each in enumerate(wanted):
             self.partitions[each.partition].reach(each, partial(fan_in.add, index))
 
-    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+    def status(self, done: OnStatus) -> None:
         """Return the status of each partition, or its RequestError, by its id as text."""
         fan_in = FanIn(
             self._count,
@@ -189,7 +168,7 @@ class Router:
         for partition_id, partition in enumerate(self.partitions):
             partition.status(partial(fan_in.add, partition_id))
 
-    def _submit(self, command: Command, size: int, done: OnRoutedOutcome, retries: int) -> None:
+    def _submit(self, command: Command, size: int, done: OnOutcome, retries: int) -> None:
         def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
             if isinstance(outcome, Skipped) and retries:
                 self._catch_up(partial(on_skipped, outcome, position))
@@ -211,7 +190,7 @@ class Router:
         tables = [self._catalog.tables.get(getattr(action, "table", 0)) for action in actions]
         return all(table is not None and table.definition.status != "DELETING" for table in tables)
 
-    def _defined(self, done: OnRoutedOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
+    def _defined(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
         """Answer a table command when all partitions have applied it: its client may then use the table at once."""
         table = self._catalog.tables.get(outcome.definition.id) if isinstance(outcome, TableDefined) else None
         if table is None or table.definition.status == "ACTIVE" or not polls:
@@ -219,9 +198,7 @@ class Router:
         else:
             self._scheduler.call_later(_POLL_S, self._defined, done, polls - 1, outcome, position)
 
-    def _subscribed(
-        self, done: OnRoutedOutcome, polls: int, outcome: Outcome, position: ResultPosition
-    ) -> None:
+    def _subscribed(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
         """Answer a command about a subscription when all partitions capture later changes for it."""
         if not isinstance(outcome, Subscribed) or self._catalog.is_applied_everywhere(outcome.version):
             done(outcome, position)
@@ -249,10 +226,7 @@ class Router:
         return partition_of_key(first.table, first.pk, self._count)
 
     def _with_owner(
-        self,
-        request: QueryRequest | ScanRequest,
-        callback: Callable[[int], None],
-        done: Callable[[Page | RequestError, ResultPosition], None],
+        self, request: QueryRequest | ScanRequest, callback: Callable[[int], None], done: OnPage
     ) -> None:
         """Call back with the id by whose hashes the entries are partitioned: the global index's, else the table's."""
         if request.index is None:

@@ -72,7 +72,6 @@ class AsyncFeed:
         self._partition = partition
 
     async def read(self, request: FeedRequest) -> FeedAnswer:
-        """Return the answer to a request."""
         return await _answer_of(partial(self._partition.feed, request))
 
     async def count(self, table: int, after: int, until: int | None = None) -> ChangeCount:

@@ -108,7 +108,6 @@ class TriggerReconciler:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to poll."""
         self._task = self._node.loop.create_task(self._poll())
 
     async def stop(self) -> None:

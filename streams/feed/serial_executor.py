@@ -27,7 +27,6 @@ class InlineExecutor:
     """Runs a job before `submit` returns: at a start, before requests are served, and in tests."""
 
     def submit(self, job: Callable[[], T], on_done: Callable[[T | Exception], None]) -> None:
-        """Run the job and call `on_done`."""
         on_done(outcome_of(job))
 
     def close(self) -> None:

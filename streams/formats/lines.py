@@ -17,17 +17,14 @@ class PlainLines:
     suffix = "jsonl"
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """Return the content of a file."""
         return b"".join(b"%b\n" % plain(delivery) for delivery in changes)
 
     def ids(self, data: bytes) -> Iterator[str]:
-        """Yield the ids of the changes in a file."""
         for line in data.splitlines():
             change = orjson.loads(line)
             yield plain_id(change["number"], change["op"], dump(change["keys"]))
 
     def id(self, delivery: Delivery) -> str:
-        """Return the id of a change."""
         change = delivery.change
         keys = delivery.table.key.write(change.pk, change.sk)
         return plain_id(str(delivery.sequence_number), operation(change), keys)
@@ -47,14 +44,11 @@ class KinesisLines:
         self._precision = precision
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """Return the content of a file."""
         return b"".join(b"%b\n" % kinesis.record(delivery, self._precision) for delivery in changes)
 
     def ids(self, data: bytes) -> Iterator[str]:
-        """Yield the ids of the changes in a file."""
         for line in data.splitlines():
             yield orjson.loads(line)["eventID"]
 
     def id(self, delivery: Delivery) -> str:
-        """Return the id of a change."""
         return str(UUID(event_id(delivery)))

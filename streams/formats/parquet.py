@@ -24,7 +24,6 @@ class Parquet:
     suffix = "parquet"
 
     def encode(self, changes: Sequence[Delivery]) -> bytes:
-        """Return the content of a file."""
         import pyarrow
         import pyarrow.parquet
 
@@ -34,7 +33,6 @@ class Parquet:
         return file.getvalue()
 
     def ids(self, data: bytes) -> Iterator[str]:
-        """Yield the ids of the changes in a file."""
         import pyarrow.parquet
 
         table = pyarrow.parquet.read_table(BytesIO(data), columns=["number", "op", "keys"])
@@ -42,7 +40,6 @@ class Parquet:
             yield plain_id(row["number"], row["op"], row["keys"].encode())
 
     def id(self, delivery: Delivery) -> str:
-        """Return the id of a change."""
         return PlainLines().id(delivery)
 
 

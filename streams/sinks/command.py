@@ -31,7 +31,6 @@ class CommandSink(ProcessSink):
         return self._version
 
     async def start(self) -> None:
-        """Start a worker process."""
         self._refresh_version()
         await super().start()
 

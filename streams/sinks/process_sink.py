@@ -36,11 +36,9 @@ class ProcessSink:
         return self._workers.problem
 
     async def start(self) -> None:
-        """Load the code."""
         await self._workers.start()
 
     async def close(self) -> None:
-        """End the worker processes."""
         await self._workers.close()
 
     async def _call(self, batch: Batch, body: bytes, message: dict[str, Any]) -> DeliveryResult:

@@ -83,7 +83,6 @@ class TopicSink(ConfiguredSink):
         self._loop = context.loop
 
     async def start(self) -> None:
-        """Connect to the brokers."""
         await _in_daemon_thread(self._loop, self._topics.open)
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
@@ -91,7 +90,6 @@ class TopicSink(ConfiguredSink):
         return await _in_daemon_thread(self._loop, lambda: self._write(batch))
 
     async def close(self) -> None:
-        """Disconnect from the brokers."""
         await _in_daemon_thread(self._loop, self._topics.close)
 
     def _write(self, batch: Batch) -> DeliveryResult:

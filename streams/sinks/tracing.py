@@ -55,17 +55,14 @@ class TracedSink:
 
     @property
     def version(self) -> str:
-        """The version of the sink."""
         return self._sink.version
 
     @property
     def is_single(self) -> bool:
-        """The sink's."""
         return self._sink.is_single
 
     @property
     def problem(self) -> str | None:
-        """The sink's."""
         return self._sink.problem
 
     async def deliver(self, batch: Batch) -> DeliveryResult:

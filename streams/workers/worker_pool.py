@@ -149,7 +149,6 @@ class WorkerPool:
         return answer
 
     async def close(self) -> None:
-        """End all workers."""
         workers = [worker for worker, _ in self._workers.values()]
         self._workers.clear()
         await asyncio.gather(*(worker.kill() for worker in workers))

@@ -79,7 +79,6 @@ class Exchange:
             raise
 
     def close(self) -> None:
-        """Abort the connection."""
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None

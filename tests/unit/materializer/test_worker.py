@@ -1,7 +1,5 @@
 """The guarantees of a worker for its clients, on a log and a loop that the test controls."""
 
-from collections.abc import Callable
-
 import pytest
 
 from foldb.log.commands import Command, Cut, Position, Settle, Transact
@@ -12,7 +10,7 @@ from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
-from foldb.materializer.partition import Page, QueryRequest, ScanRequest
+from foldb.materializer.partition import OnPage, Page, QueryRequest, ScanRequest
 from foldb.materializer.refold import FoldError
 from foldb.materializer.worker import ENTRY_BYTES, ENTRY_STEPS, Worker
 from foldb.model.errors import (
@@ -466,7 +464,7 @@ def _read(
     partition: LocalPartition,
     read: str,
     table: int,
-    done: Callable[[Page | RequestError, Position], None],
+    done: OnPage,
 ) -> None:
     if read == "query":
         partition.query(QueryRequest(table, None, b"o-1", b"", None), done)
