@@ -1,10 +1,9 @@
 """Makes snapshots of a served database, in a child process.
 
-    N commands since the last one ──► `foldb snapshot make`, at low priority ──► done, or a warning
+    N commands since the last one ──► snapshot_worker.py, at low priority ──► done, or a warning
 
-A snapshot traverses the whole state, so the serving process does not make it. The child reads the log as any reader,
-and needs as much memory as the data while it runs. If it fails, the only consequence is that the next start takes
-longer.
+A snapshot traverses the whole state, so the serving process does not make it. If its process fails, the only
+consequence is that the next start takes longer.
 """
 
 import logging
@@ -17,7 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from .os_process import helper_environment
+from .snapshot_worker import SnapshotJob
 from .worker import Cancellable, Scheduler
+
+# -P: Python must not import modules from the folder that the server runs in.
+COMMAND: Final = (sys.executable, "-P", "-m", "foldb.materializer.snapshot_worker")
 
 _EVERY_SECONDS: Final = 1.0
 _NICENESS: Final = 10
@@ -29,29 +32,30 @@ class SnapshotScheduler:
     """Starts a process when a snapshot is due, one at a time.
 
     Args:
-        folder: The database.
+        job: Returns the snapshots to make now.
         every: The number of commands after which the next snapshot is due.
         is_in_place: Returns whether the path still leads to the database; it does not after the folder was renamed.
         folded: Returns the number of commands folded since the snapshot from which this process started.
         scheduler: The loop.
-        command: The command line of the process.
+        command: The command line of the process, which reads its job from stdin.
     """
 
     def __init__(
         self,
-        folder: Path,
+        job: Callable[[], SnapshotJob],
         every: int,
         *,
         is_in_place: Callable[[], bool] = lambda: True,
         folded: Callable[[], int],
         scheduler: Scheduler,
-        command: Sequence[str] | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
+        self._job = job
         self._every = every
         self._is_in_place = is_in_place
         self._folded = folded
         self._scheduler = scheduler
-        self._command = command or make_command(folder)
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._due = every
         self._timer: Cancellable | None = None
@@ -91,7 +95,7 @@ class SnapshotScheduler:
             # In a session of its own: Ctrl-C on a terminal is for the server, which then ends this process.
             self._process = subprocess.Popen(  # noqa: S603  our own command
                 self._command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env=helper_environment(),
                 start_new_session=True,
@@ -100,15 +104,9 @@ class SnapshotScheduler:
             logger.warning("no snapshot was made: %s", error)
             return
         _lower_priority(self._process.pid)
-
-
-def make_command(folder: Path) -> list[str]:
-    """Return the command line that makes a snapshot of a database, with this Python and this foldb.
-
-    -P: Python must not import modules from the folder that the server runs in.
-    """
-    arguments = ["snapshot", "make", "--quiet", "--db", str(folder.absolute())]
-    return [sys.executable, "-P", "-m", "foldb", *arguments]
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError), self._process.stdin as stdin:  # it may have failed already
+            stdin.write(self._job().encode())
 
 
 def _lower_priority(process: int) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from ..log.commands import Position
-from ..log.local.filesystem import File, Filesystem, read_all
+from ..log.local.filesystem import File, Filesystem, read_all, write_all
 from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
@@ -40,6 +40,7 @@ FOLDER: Final = "snapshots"
 KEPT: Final = 2
 _MANY_ITEMS: Final = 100_000
 _UNFINISHED: Final = ".new"
+_COPIED: Final = ".copied"
 _FILE_NAME: Final = re.compile(r"(?:([0-9]+)-)?([0-9]{20})\.snapshot")
 
 logger = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class Snapshots:
                 continue
             try:
                 with self._opened(offset) as file, no_collections():
-                    snapshot = self._verified(log, offset, read_head(file))
+                    snapshot = self.verified(log, offset, read_head(file))
                     state = load_state(snapshot)
                     newest_ms = state.log_time if newest_ms is None else newest_ms
                     if not suits(state, newest_ms):
@@ -177,7 +178,7 @@ class Snapshots:
             with self._opened(offset) as file:
                 size = file.size()
                 snapshot = read_head(file)
-                for _ in read_dump(self._verified(log, offset, snapshot)):
+                for _ in read_dump(self.verified(log, offset, snapshot)):
                     pass
         except (UnusableError, OSError) as error:
             fault = str(error)
@@ -212,6 +213,25 @@ class Snapshots:
         finally:
             lock.close()
 
+    def portion(self, offset: int, start: int, size: int) -> tuple[int, bytes]:
+        """Return the size of a snapshot's file, and at most `size` of its bytes from `start` on.
+
+        Raises:
+            FileNotFoundError: There is no such snapshot; a newer one may have replaced it.
+        """
+        with self._opened(offset) as file:
+            return file.size(), file.read(start, size)
+
+    def begin_copy(self, offset: int) -> "SnapshotCopy":
+        """Begin to copy the snapshot of an offset from another node.
+
+        Raises:
+            OSError: The disk refused the file.
+        """
+        if not self._names():
+            self._disk.make_folder(self.folder)
+        return SnapshotCopy(self, self._disk, offset)
+
     def _write(self, head: SnapshotHead, state: PartitionState) -> None:
         """Write a file that is complete after a crash, or absent: the bytes are synced before the rename."""
         path = self.path(head.offset)
@@ -241,7 +261,10 @@ class Snapshots:
                 self._disk.remove(self.path(offset))
 
     def _remove_unfinished(self) -> None:
-        """Remove the temporary files of crashed processes. The lock excludes a running one."""
+        """Remove the temporary files of crashed processes. The lock excludes a running one.
+
+        The next copy from another node replaces the file of an interrupted one, which another process may write.
+        """
         for name in self._names():
             if name.endswith(_UNFINISHED):
                 self._disk.remove(self.folder / name)
@@ -271,8 +294,12 @@ class Snapshots:
         finally:
             file.close()
 
-    def _verified(self, log: HashedLog, offset: int, snapshot: OpenSnapshot) -> OpenSnapshot:
-        """Return the snapshot, if it is of this log and the log's history has not changed since."""
+    def verified(self, log: HashedLog, offset: int, snapshot: OpenSnapshot) -> OpenSnapshot:
+        """Return the snapshot, if it is of this log and the log's history has not changed since.
+
+        Raises:
+            UnusableError: It is of another log, of another position than `offset`, or of another history.
+        """
         head = snapshot.head
         if head.log_id != log.log_id:
             raise UnusableError(f"it belongs to the log {head.log_id.hex()}")
@@ -286,6 +313,48 @@ class Snapshots:
         if log.hash_of(self._partition, offset) != head.hash:
             raise UnusableError("the log has another history: was it restored from a backup?")
         return snapshot
+
+
+class SnapshotCopy:
+    """A snapshot that is being copied from another node into a temporary file.
+
+    Attributes:
+        size: The number of bytes written so far.
+    """
+
+    def __init__(self, snapshots: Snapshots, disk: Filesystem, offset: int) -> None:
+        self.size = 0
+        self._snapshots = snapshots
+        self._disk = disk
+        self._offset = offset
+        self._path = snapshots.path(offset)
+        self._unfinished = self._path.with_name(self._path.name + _COPIED)
+        self._file = disk.open(self._unfinished, create=True)
+        self._file.truncate(0)
+
+    def write(self, data: bytes) -> None:
+        """Append bytes to the file."""
+        write_all(self._file, self.size, data)
+        self.size += len(data)
+
+    def finish(self, log: HashedLog) -> None:
+        """Give the file its name, if all its bytes are a snapshot of this log and of its history.
+
+        Raises:
+            UnusableError: They are not.
+            OSError: The disk refused the file.
+        """
+        self._file.sync()
+        for _ in read_dump(self._snapshots.verified(log, self._offset, read_head(self._file))):
+            pass
+        self._disk.rename(self._unfinished, self._path)
+        self._disk.sync_folder(self._snapshots.folder)
+
+    def close(self) -> None:
+        """Close the file, and remove it if it has not got its name."""
+        self._file.close()
+        with suppress(FileNotFoundError):
+            self._disk.remove(self._unfinished)
 
 
 def snapshots_of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:

@@ -13,6 +13,7 @@ from ..log.local import LocalLog
 from ..log.log import Log
 from ..materializer.feed_requests import FedPartition
 from ..materializer.snapshot_scheduler import SnapshotScheduler
+from ..materializer.snapshot_worker import SnapshotJob
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .clock import span
@@ -113,11 +114,11 @@ class Node(Database):
                 replica.lead()
         self._warn_of_lead()
         self._snapshots: SnapshotScheduler | None = None
-        if isinstance(self.log, LocalLog) and settings.path is not None and settings.snapshot_every:
+        if settings.path is not None and settings.snapshot_every:
             self._snapshots = SnapshotScheduler(
-                settings.path,
+                self._snapshot_job,
                 settings.snapshot_every,
-                is_in_place=self.log.disk.is_in_place,
+                is_in_place=self.log.disk.is_in_place if isinstance(self.log, LocalLog) else lambda: True,
                 folded=self.partitions.commands,
                 scheduler=loop,
             )
@@ -154,6 +155,16 @@ class Node(Database):
             partition_id: max(0, replica.state.log_time - now)
             for partition_id, replica in self.partitions.hosted.items()
         }
+
+    def _snapshot_job(self) -> SnapshotJob:
+        """Return the job of making a snapshot of each partition that this process folds."""
+        settings = self.settings
+        assert settings.path is not None, "snapshots are kept in the folder"
+        folder, partitions = str(settings.path.absolute()), sorted(self.partitions.hosted)
+        if settings.log is None:
+            return SnapshotJob(folder, partitions)
+        security = None if settings.kafka_settings is None else str(settings.kafka_settings.absolute())
+        return SnapshotJob(folder, partitions, settings.log, security, dict(settings.kafka_variables))
 
     def _new_cluster(self) -> Cluster | None:
         if self.settings.log is None:

@@ -1,6 +1,7 @@
 """Read the log in a topic, for starts, snapshots and tools. Writers may be active."""
 
 import hashlib
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
@@ -20,6 +21,7 @@ END_TIMEOUT_MS: Final = 10_000
 POLL_MS: Final = 1_000
 MAX_POLLS: Final = 30
 HASH_BYTES: Final = 16
+_TIME_BYTES: Final = 8
 
 
 class KafkaReader:
@@ -34,6 +36,7 @@ class KafkaReader:
         self._topic = clients.address.topic
         self._genesis = genesis
         self._ends = clients.offsets_consumer()
+        self._ends_lock = threading.Lock()  # a consumer is not thread-safe
 
     @property
     def log_id(self) -> bytes:
@@ -51,7 +54,8 @@ class KafkaReader:
     def end(self, partition: int) -> int:
         topic_partition = TopicPartition(self._topic, partition)
         try:
-            ends = self._ends.end_offsets([topic_partition], timeout_ms=END_TIMEOUT_MS)
+            with self._ends_lock:
+                ends = self._ends.end_offsets([topic_partition], timeout_ms=END_TIMEOUT_MS)
             return int(ends[topic_partition])
         except (KafkaError, KeyError) as error:
             raise LogError(f"cannot fetch the log's end from Kafka ({type(error).__name__})") from None
@@ -61,9 +65,10 @@ class KafkaReader:
         return (raw_record(message).record() for message in messages)
 
     def hash_of(self, partition: int, offset: int) -> bytes:
-        """Return a hash that identifies the record at an offset."""
+        """Return a hash of the record at an offset: its log time and its bytes, with the writer's id and number."""
         [message] = self._messages(partition, offset, offset + 1)
-        return hashlib.blake2b(message.value, digest_size=HASH_BYTES).digest()
+        time = message.timestamp.to_bytes(_TIME_BYTES, "big", signed=True)
+        return hashlib.blake2b(time + message.value, digest_size=HASH_BYTES).digest()
 
     def close(self) -> None:
         self._ends.close()

@@ -18,16 +18,19 @@ from typing import Any, Final, Protocol
 
 from ...log.commands import Position
 from ...materializer.feed_requests import FedPartition
-from ...model.errors import FoldbError
+from ...model.errors import FoldbError, RequestError
 from ...model.limits import Limits
 from ..partitions import Partitions
+from .codec import PlainValue
 from .handshake import LOOPBACK_SECRET, Identity
 from .hosting import HostedPartitions
 from .link import Link, PeerAddress, Timeouts
 from .listener import PeerListener, ServedNode
+from .node_calls import NodeHandler, NodeHandlers, call_node
 from .peer_links import PeerLinks
 from .remote import PartitionRoute, RemotePartition
 from .routes import Route, RoutingTable, decode_table, encode_table
+from .snapshot_transfer import CALL_NAME, SnapshotTransfer
 from .wire import WireError
 
 logger = logging.getLogger(__name__)
@@ -123,10 +126,14 @@ class Cluster:
         self._loop = loop
         identity = Identity(_secret(config), config.log_id)
         calling, listening = config.tls or (None, None)
+        self._calls = NodeHandlers(self.in_background)
+        self._transfer = SnapshotTransfer(partitions, self.call, self._other_nodes)
+        self.handle(CALL_NAME, self._transfer.serve)
         self._hosting = HostedPartitions(
             partitions,
             on_warm=self._on_warm,
             on_closed=self._on_closed,
+            fetch_snapshot=self._transfer.fetch,
             in_background=self.in_background,
         )
         self._links = PeerLinks(
@@ -139,7 +146,13 @@ class Cluster:
             in_background=self.in_background,
         )
         self._listener = PeerListener(
-            ServedNode(self._hosting.partition, self._own_figures, self._hosting.positions, config.limits),
+            ServedNode(
+                self._hosting.partition,
+                self._own_figures,
+                self._hosting.positions,
+                config.limits,
+                self._calls,
+            ),
             identity,
             loop,
             random_bytes=random_bytes,
@@ -307,7 +320,39 @@ class Cluster:
 
     def _own_figures(self) -> Any:
         table = None if self.table is None else [self.table.generation, encode_table(self.table.routes)]
-        return {"table": table, "leading": self._hosting.leading()}
+        return {
+            "table": table,
+            "leading": self._hosting.leading(),
+            "calls": sorted(self._calls.handlers),
+            "snapshots": self._transfer.offsets(),
+        }
+
+    def handle(self, name: str, handler: NodeHandler) -> None:
+        """Handle the calls of this name from other nodes."""
+        self._calls.handlers[name] = handler
+
+    async def call(self, address: PeerAddress, name: str, body: dict[str, Any]) -> PlainValue:
+        """Return the result of a call to a node, which may be this one.
+
+        Raises:
+            ServiceUnavailableError: The node is unreachable, or did not answer in time.
+            RequestError: The error of the handler.
+        """
+        if address != self.address:
+            return await call_node(self._links.links.get(address), name, body)
+        result = await self._calls.result(name, body)
+        if isinstance(result, RequestError):
+            raise result
+        return result
+
+    async def _other_nodes(self) -> dict[PeerAddress, Any]:
+        """Return the state of each other node, after it was found to be reachable or not; None if it is not."""
+        until = self._loop.time() + self._config.timeouts.connect
+        while self._loop.time() < until and any(
+            not link.is_up and not link.is_down for link in self._links.links.values()
+        ):
+            await asyncio.sleep(self._config.timeouts.poll)
+        return await self._links.figures()
 
     async def _is_replaced(self) -> bool:
         """Return whether all reachable nodes have a routing table without this one. It becomes this node's, too."""

@@ -19,11 +19,14 @@ from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_hello
 from .link import PeerAddress
 from .messages import encode_position
-from .wire import ANSWERED, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
+from .node_calls import NodeHandlers
+from .wire import ANSWERED, CALL, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
 
 logger = logging.getLogger(__name__)
 
 _AUTHENTICATION_S: Final = 5.0
+# A read of a feed waits for changes, and a node itself may work for seconds: they do not delay a node that leaves.
+_LONG: Final = (FEED, CALL)
 _MAX_UNAUTHENTICATED: Final = 64  # connections
 
 
@@ -35,19 +38,21 @@ class ServedNode(NamedTuple):
         figures: Returns the state of the node, for `foldb cluster status`.
         positions: Returns the offset of the next entry of each partition that this node folds.
         limits: The limits of the log.
+        calls: Handles the calls to the node itself.
     """
 
     partition: Callable[[int], Partition | None]
     figures: Callable[[], PlainValue]
     positions: Callable[[], dict[int, int]]
     limits: Limits
+    calls: NodeHandlers | None = None
 
 
 class PeerListener:
     """Listens for other nodes.
 
     Attributes:
-        busy: The number of unanswered calls, without reads of a feed, which may wait for changes.
+        busy: The number of unanswered calls, without those that may take long (`_LONG`).
     """
 
     def __init__(
@@ -143,7 +148,7 @@ class _Caller(Frames):
         if method is NODE:
             self.send([call_id, ANSWERED, served.figures(), None])
             return
-        target = served.partition(partition_id)
+        target: Any = served.calls if method is CALL else served.partition(partition_id)
         if target is None:
             self.send([call_id, NOT_HERE, None, None])
             return
@@ -153,12 +158,12 @@ class _Caller(Frames):
             logger.warning("cannot read a call for partition %d: %s; it fails", partition_id, error)
             self.send([call_id, FAILED, None, None])
             return
-        if method is not FEED:
+        if method not in _LONG:
             self._listener.busy += 1
         getattr(target, method.name)(*decoded, partial(self._answer, call_id, method))
 
     def _answer(self, call_id: int, method: Any, result: Any, position: ResultPosition | None = None) -> None:
-        if method is not FEED:
+        if method not in _LONG:
             self._listener.busy -= 1
         if self._transport is None:
             return

@@ -173,7 +173,18 @@ FEED: Final = Method(
     _read_or_error(messages.FEED_ANSWER.decode),
 )
 
-METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED)
+# A named call to the node itself (node_calls.py). The result may be a dict, as an encoded error is: so it is wrapped.
+CALL: Final = Method(
+    "call",
+    10,
+    lambda name, body: [name, body],
+    lambda data, _: [str(data[0]), data[1]],
+    _or_error(lambda result: [result]),
+    _read_or_error(lambda data: data[0]),
+    has_position=False,
+)
+
+METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED, CALL)
 
 
 def frame(value: PlainValue) -> bytes:

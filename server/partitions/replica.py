@@ -1,6 +1,6 @@
 """The partitions that this process folds. In a cluster they move between nodes.
 
-    open ──► newest snapshot ──► its log ──► answers reads, takes writes ──► lead ──► ... ──► stand by ──► close
+    newest snapshot ──► open ──► its log ──► answers reads, takes writes ──► lead ──► ... ──► stand by ──► close
 
 The leader of a partition also runs its owner: it relays messages to other partitions, and proposes timed commands
 (materializer/owner.py). Two leaders of one partition do no harm: duplicates have no effect.
@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
+from ...log.commands import Position
 from ...log.local import LocalLog, disk_of
 from ...log.log import Deliver, Log, SharedLog
 from ...materializer.consistent_partition import ConsistentPartition
@@ -25,7 +26,7 @@ from ...materializer.owner import Owner
 from ...materializer.partition import Partition
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
-from ...materializer.snapshots import Snapshots
+from ...materializer.snapshots import HashedLog, Snapshots, newest_positions
 from ...materializer.worker import Worker
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
 from ...streams.feed.historical_feed import (
@@ -118,10 +119,25 @@ class Replica:
         self.feed.close()
 
 
+class StoredPartition(NamedTuple):
+    """The parts of a partition that a process has on its disk.
+
+    Attributes:
+        changes: The store of changes.
+        state: The state of a snapshot, or an empty one.
+        has_snapshot: Whether the disk has a snapshot of this log, even if it lacks changes that must be served.
+    """
+
+    changes: ChangeStore
+    state: PartitionState
+    has_snapshot: bool
+
+
 class Partitions:
     """All partitions that this process folds.
 
     Attributes:
+        log: The log.
         count: The number of partitions of the log.
         hosted: The partitions of this process, by id.
         disposer: Frees the stores of dropped tables and indexes.
@@ -149,7 +165,7 @@ class Partitions:
         self.disposer = Disposer(loop)
         self.memory = MemoryLimit(settings.memory_limit_bytes, self.bytes, loop)
         self.long_reads = LongReads(loop)
-        self._log = log
+        self.log = log
         self._is_shared = settings.log is not None
         self._settings = settings
         self._loop = loop
@@ -173,15 +189,16 @@ class Partitions:
         )
         self.historical_reads = HistoricalReads(self.histories, loop)
 
-    def open(self, partition_id: int) -> Replica:
-        """Load the newest snapshot of a partition and fold the log after it. On a shared log folding comes later.
+    def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
+        """Fold a partition from what is stored of it: the log after its newest snapshot.
+
+        On a shared log folding comes later. `found` is the result of `restore`, if that was called before.
 
         Raises:
             CorruptionError, NewerVersionError, FoldError: The partition's log cannot be folded.
         """
         assert partition_id not in self.hosted, "the partition is open"
-        changes = self._change_store(partition_id)
-        state = self._newest(partition_id, changes)
+        changes, state, _ = found or self.restore(partition_id)
         feed = Feed(
             state,
             lambda: worker.position,
@@ -200,6 +217,33 @@ class Partitions:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
         return replica
+
+    def restore(self, partition_id: int) -> StoredPartition:
+        """Find the stored changes of a partition, and load the newest snapshot that suits them.
+
+        With it a refold also produces the changes that the store lacks. Blocks; may be called in a thread.
+        """
+        changes = self._change_store(partition_id)
+        snapshots = self.snapshots(partition_id)
+        if snapshots is None:
+            return StoredPartition(changes, PartitionState(), has_snapshot=False)
+        retention_ms = self._settings.stream_retention_ms
+        loaded = snapshots.load_newest(
+            cast(HashedLog, self.log), lambda state, now_ms: changes.suits(state, now_ms, retention_ms)
+        )
+        has_snapshot = set(snapshots.offsets()) > set(loaded.unusable)
+        return StoredPartition(changes, loaded.state, has_snapshot)
+
+    def snapshots(self, partition_id: int) -> Snapshots | None:
+        """Return the snapshots of a partition; None for a database without a folder."""
+        if self._settings.path is None:
+            return None
+        return Snapshots(self._settings.path, disk_of(self.log), partition_id, self.count)
+
+    def newest_snapshots(self) -> list[Position]:
+        """Return the position of the newest snapshot of each partition that has one in the folder."""
+        path = self._settings.path
+        return [] if path is None else newest_positions(path, disk_of(self.log), self.count)
 
     async def close(self, partition_id: int) -> None:
         """Stop folding a partition, and free its memory."""
@@ -238,7 +282,7 @@ class Partitions:
         bound = min(queue, max(queue // self.count, _MIN_QUEUE_BYTES))
         if self._is_shared:
             return ReplicatedWorker(
-                cast(SharedLog, self._log),
+                cast(SharedLog, self.log),
                 state,
                 new_origin=lambda: self._random_bytes(_ORIGIN_BYTES),
                 scheduler=self._loop,
@@ -249,7 +293,7 @@ class Partitions:
                 on_fatal=self._on_fatal,
             )
         return Worker(
-            self._log,
+            self.log,
             state,
             origin=self._random_bytes(_ORIGIN_BYTES),
             scheduler=self._loop,
@@ -283,7 +327,7 @@ class Partitions:
                 security=self._settings.kafka_settings,
                 variables=self._settings.kafka_variables,
             )
-        threaded = in_thread(self._log, deliver)
+        threaded = in_thread(self.log, deliver)
         if path is None:
             return threaded
         separate = in_process(deliver, database=path)
@@ -300,26 +344,16 @@ class Partitions:
         return folder_in(path) if path is not None and self._is_in_place() else None
 
     def _is_in_place(self) -> bool:
-        return isinstance(self._log, LocalLog) and self._log.disk.is_in_place()
+        return isinstance(self.log, LocalLog) and self.log.disk.is_in_place()
 
     def _change_store(self, partition_id: int) -> ChangeStore:
         """Open the store of a partition's changes."""
-        path = self._settings.path if isinstance(self._log, LocalLog) else None
+        path = self._settings.path
         folder = None if path is None else folder_of(path, partition_id)
-        log_id = self._log.genesis(partition_id).log_id
-        changes = ChangeStore(folder, log_id, partition_id, disk=disk_of(self._log))
-        changes.open(self._log.end(partition_id))
+        log_id = self.log.genesis(partition_id).log_id
+        changes = ChangeStore(folder, log_id, partition_id, disk=disk_of(self.log))
+        changes.open(self.log.end(partition_id))
         return changes
-
-    def _newest(self, partition_id: int, changes: ChangeStore) -> PartitionState:
-        """Return the newest snapshot from which a refold also produces the changes that the store lacks."""
-        if self._settings.path is None or not isinstance(self._log, LocalLog):
-            return PartitionState()
-        snapshots = Snapshots(self._settings.path, self._log.disk, partition_id, self.count)
-        retention_ms = self._settings.stream_retention_ms
-        return snapshots.load_newest(
-            self._log, lambda state, now_ms: changes.suits(state, now_ms, retention_ms)
-        ).state
 
     def _owner(self, worker: Worker) -> Owner:
         settings = self._settings

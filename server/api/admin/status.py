@@ -8,8 +8,6 @@ from typing import Any
 import orjson
 
 from ....log.commands import Position
-from ....log.local import disk_of
-from ....materializer.snapshots import newest_positions
 from ....model.errors import RequestError, ServiceUnavailableError
 from ...auth.rights import NODE, Right
 from ...clock import refused_ms
@@ -47,7 +45,7 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
     count = node.partitions.count
     genesis, path = node.log.genesis(0), node.settings.path
     position = joined(Position(partition_id, each["position"]) for partition_id, each in known.items())
-    snapshots = [] if path is None else newest_positions(path, disk_of(node.log), count)
+    snapshots = node.partitions.newest_snapshots()
     answer = {
         "Position": position.text(count),
         "LogTime": max(each["log_time"] for each in known.values()),

@@ -49,7 +49,16 @@ class Folds:
         self.hosted = {0: Hosted(0, name)}
         self.slow = False
 
-    def open(self, number: int) -> Hosted:
+    def snapshots(self, number: int) -> None:
+        return None
+
+    def newest_snapshots(self) -> list[Position]:
+        return []
+
+    def restore(self, number: int) -> Any:
+        return SimpleNamespace(has_snapshot=False)
+
+    def open(self, number: int, found: Any) -> Hosted:
         hosted = self.hosted[number] = Hosted(number, self.name)
         hosted.slow = self.slow
         return hosted

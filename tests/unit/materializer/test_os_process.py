@@ -9,6 +9,7 @@ import pytest
 
 from foldb.materializer.os_process import helper_environment
 from foldb.materializer.snapshot_scheduler import SnapshotScheduler
+from foldb.materializer.snapshot_worker import SnapshotJob
 from foldb.streams.feed.historical_feed import in_process
 from foldb.streams.feed.replay_worker import ReplayJob, ReplayTask
 from tests.unit.materializer.fake_loop import FakeLoop
@@ -17,6 +18,7 @@ PROGRAM = """
 import ctypes, os, subprocess, sys
 from pathlib import Path
 from foldb.materializer.snapshot_scheduler import SnapshotScheduler
+from foldb.materializer.snapshot_worker import SnapshotJob
 from foldb.materializer.os_process import hide
 
 hide()
@@ -70,7 +72,7 @@ def test_snapshots_and_histories_are_made_by_such_helpers(
 
     monkeypatch.setenv("DATABASE_URL", "hush")
     monkeypatch.setattr(subprocess, "Popen", start)
-    maker = SnapshotScheduler(tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop())
+    maker = SnapshotScheduler(lambda: SnapshotJob(str(tmp_path)), 1, folded=lambda: 1, scheduler=FakeLoop())
     maker.poll()
     with pytest.raises(OSError, match="no process"):
         in_process(lambda deliver: deliver())(ReplayTask(0, 1, 0, 9), tmp_path, lambda _: None)

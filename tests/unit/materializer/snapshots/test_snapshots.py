@@ -15,7 +15,9 @@ from foldb.log.local.reader import LogReader
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
-from foldb.materializer.snapshot_scheduler import SnapshotScheduler, make_command
+from foldb.materializer.snapshot import UnusableError
+from foldb.materializer.snapshot_scheduler import COMMAND, SnapshotScheduler
+from foldb.materializer.snapshot_worker import SnapshotJob
 from foldb.materializer.snapshots import FOLDER as SNAPSHOTS
 from foldb.materializer.snapshots import MadeSnapshot, Snapshots
 from foldb.model.errors import LogLockedError
@@ -405,6 +407,53 @@ def test_a_log_with_another_history_is_detected_by_its_hashes() -> None:
     assert [made.head.offset] == Snapshots(FOLDER, other).offsets()
 
 
+def copied(data: bytes, offset: int, target: FakeDisk) -> str | None:
+    """Copy the bytes of a snapshot to another node's disk, in portions; return the reason for which it is refused."""
+    copy = Snapshots(FOLDER, target).begin_copy(offset)
+    try:
+        for start in range(0, len(data), 1000):
+            copy.write(data[start : start + 1000])
+        copy.finish(LogReader(FOLDER, target))
+    except UnusableError as error:
+        return str(error)
+    finally:
+        copy.close()
+    return None
+
+
+@pytest.mark.guarantee("G16")
+def test_a_copied_snapshot_saves_a_start_its_fold() -> None:
+    disk = disk_of(length=60)
+    target, made = backup(disk), make(disk)
+    data = disk.names_cached[Snapshots(FOLDER, disk).path(made.head.offset)].cached
+
+    assert copied(bytes(data), made.head.offset, target) is None
+    assert (made.head.offset, made.digest) == started(target)
+    assert [None] == faults(target)
+
+
+@pytest.mark.guarantee("G16")
+@pytest.mark.parametrize("seed", range(100 if SOAK else 10))
+def test_a_damaged_copy_never_gets_a_name(seed: int) -> None:
+    """A flipped bit, a cut, a snapshot of another offset, and one of a log whose end was lost and written again."""
+    dice, disk, ledger = random.Random(seed), FakeDisk(), random_log(seed, length=30)
+    logged(ledger, disk, slice(1, 12)).close()
+    rewritten = backup(disk)
+    logged(ledger, disk, slice(12, 20)).close()
+    logged(ledger, rewritten, slice(13, 25)).close()
+    target, offset = backup(disk), make(disk).head.offset
+    data = bytes(disk.names_cached[Snapshots(FOLDER, disk).path(offset)].cached)
+    flipped = bytearray(data)
+    flipped[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+
+    assert copied(bytes(flipped), offset, target)
+    assert copied(data[: dice.randrange(1, len(data))], offset, target)
+    assert copied(data, offset - 1, target)
+    assert copied(data, offset, rewritten) == "the log has another history: was it restored from a backup?"
+    assert [] == Snapshots(FOLDER, target).offsets() == Snapshots(FOLDER, rewritten).offsets()
+    assert [] == names(target)
+
+
 def test_another_log_is_detected_by_its_id() -> None:
     disk, other = disk_of(), FakeDisk()
     log = LocalLog(
@@ -444,7 +493,7 @@ class Making:
     def __init__(self, path: Path, line: str, every: int = 100) -> None:
         self.loop, self.folded = FakeLoop(), 0
         self.maker = SnapshotScheduler(
-            path,
+            lambda: SnapshotJob(str(path)),
             every,
             folded=lambda: self.folded,
             scheduler=self.loop,
@@ -515,7 +564,11 @@ def test_a_failed_snapshot_is_logged_and_retried_when_next_due(
 
 def test_a_process_that_cannot_be_started_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     maker = SnapshotScheduler(
-        tmp_path, 1, folded=lambda: 1, scheduler=FakeLoop(), command=[str(tmp_path / "missing")]
+        lambda: SnapshotJob(str(tmp_path)),
+        1,
+        folded=lambda: 1,
+        scheduler=FakeLoop(),
+        command=[str(tmp_path / "missing")],
     )
 
     maker.poll()
@@ -529,7 +582,8 @@ def test_a_module_that_lies_about_is_not_run_in_place_of_ours(tmp_path: Path) ->
     (tmp_path / "foldb.py").write_text("raise SystemExit(77)")
     (tmp_path / "orjson.py").write_text("raise SystemExit(78)")
 
-    result = subprocess.run(make_command(tmp_path / "none"), cwd=tmp_path, capture_output=True, text=True)
+    job = SnapshotJob(str(tmp_path / "none")).encode()
+    result = subprocess.run(COMMAND, input=job, cwd=tmp_path, capture_output=True)
 
-    assert 8 == result.returncode
-    assert "there is no database in" in result.stderr
+    assert 1 == result.returncode
+    assert b"cannot take a snapshot: [Errno 2] No such file or directory" in result.stderr

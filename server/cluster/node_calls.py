@@ -1,0 +1,76 @@
+"""Calls to a node itself, by name: its snapshots, the digests of its states, its part of a rebuild.
+
+    Cluster.call(address, name, body) ──► CALL frame ──► the handler of that name on the other node ──► result
+
+A node lists the names that it handles in its figures, so no node sends a call that an earlier release does not know.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
+
+from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError
+from .codec import PlainValue
+from .link import Answered, CallResult, Link
+from .wire import CALL
+
+logger = logging.getLogger(__name__)
+
+NodeHandler: TypeAlias = Callable[[PlainValue], Awaitable[PlainValue]]
+"""Handles a call. The body and the result are values that msgpack packs. It may raise a RequestError."""
+
+
+class NodeHandlers:
+    """The handlers of this node's calls.
+
+    Attributes:
+        handlers: The handlers by name. Services add theirs before the node joins its cluster.
+    """
+
+    def __init__(self, in_background: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        self.handlers: dict[str, NodeHandler] = {}
+        self._in_background = in_background
+
+    def call(self, name: str, body: PlainValue, done: Callable[[PlainValue | RequestError], None]) -> None:
+        """Run a handler, and call `done` with its result."""
+        self._in_background(self._run(name, body, done))
+
+    async def _run(
+        self, name: str, body: PlainValue, done: Callable[[PlainValue | RequestError], None]
+    ) -> None:
+        done(await self.result(name, body))
+
+    async def result(self, name: str, body: PlainValue) -> PlainValue | RequestError:
+        """Return the result of a handler, or its error."""
+        try:
+            return await self.handlers[name](body)
+        except RequestError as error:
+            return error
+        except Exception:
+            logger.exception("the call %s of another node failed", name)
+            return InternalServerError()
+
+
+async def call_node(link: Link | None, name: str, body: Mapping[str, Any]) -> PlainValue:
+    """Return the result of a call to another node.
+
+    Raises:
+        ServiceUnavailableError: The node is unreachable, or did not answer in time.
+        RequestError: The handler's error.
+    """
+    if link is None:
+        raise ServiceUnavailableError("No such node is in the cluster")
+    future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+
+    def on_result(result: CallResult) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    link.call(CALL, 0, (name, dict(body)), on_result)
+    result = await future
+    if not isinstance(result, Answered):
+        raise ServiceUnavailableError(f"Node {link.address[0]}:{link.address[1]} did not answer")
+    if isinstance(result.result, RequestError):
+        raise result.result
+    return result.result
