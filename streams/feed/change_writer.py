@@ -296,7 +296,7 @@ class ChangeWriter:
 
         def repaired(is_replaced: bool) -> None:
             if is_replaced:
-                self.schedule_sync(self._next_offset)  # the durable offset has the size of the newest segment
+                self._sync()  # until the durable offset has the size of the new file, a scrub reports it as damaged
                 self.read(table, read, on_read, repairs=repairs - 1)
             else:
                 on_read(None)

@@ -10,6 +10,7 @@ from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, R
 from foldb.model.errors import InternalServerError, LogError
 from foldb.streams.feed import change_writer, repairs
 from foldb.streams.feed.change_codec import BlockHead
+from foldb.streams.feed.durable_offset import FILE_NAME
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.streams.feed.life import CHANGES, FOLDER, Held, Life
 
@@ -169,6 +170,19 @@ def test_a_damaged_segment_is_rebuilt_from_the_log(
     life.kill()
     assert folded == life.folded_from
     life.check()
+
+
+def test_a_repair_writes_the_durable_offset_at_once(life: Life) -> None:
+    """The new segment may be shorter, and a scrub would report it as cut short until the next sync."""
+    life.snapshot()
+    before = life.disk.names_cached[CHANGES / FILE_NAME]
+    path = CHANGES / files(life.disk)[-1]
+    flip(life, path, -1)
+    life.feed.verify(life.table, after_of(path))
+    life.reading.run()
+    life.writing.run()
+
+    assert life.disk.names_cached[CHANGES / FILE_NAME] is not before
 
 
 def test_a_rebuilt_segment_has_the_same_changes() -> None:
