@@ -51,6 +51,21 @@ def _imported(paths: dict[str, Path]) -> set[str]:
     }
 
 
+@cache
+def _imported_by_product() -> set[str]:
+    return _imported(modules())
+
+
+@cache
+def _tests() -> dict[str, Path]:
+    return {".".join(path.relative_to(ROOT).parts): path for path in (ROOT / "tests").rglob("*.py")}
+
+
+@cache
+def _imported_by_tests() -> set[str]:
+    return _imported(_tests())
+
+
 def test_every_folder_with_code_is_in_the_wheel() -> None:
     """A package missing from the list passes every test of an editable install, and is absent from the wheel."""
     on_disk = [".".join(("foldb", *folder.relative_to(ROOT).parts)) for folder in folders()]
@@ -83,17 +98,16 @@ def test_every_data_file_is_in_the_wheel() -> None:
 
 @pytest.mark.parametrize("name", runtime())
 def test_every_dependency_is_used(name: str) -> None:
-    assert IMPORTED_AS.get(name, name) in _imported(modules())
+    assert IMPORTED_AS.get(name, name) in _imported_by_product()
 
 
 @pytest.mark.parametrize("name", development())
 def test_every_development_dependency_is_used(name: str) -> None:
-    tests = {".".join(path.relative_to(ROOT).parts): path for path in (ROOT / "tests").rglob("*.py")}
     if name in COMMANDS:
-        texts = [path.read_text() for path in (ROOT / "Makefile", *tests.values())]
+        texts = [path.read_text() for path in (ROOT / "Makefile", *_tests().values())]
         assert any(COMMANDS[name] in text for text in texts)
     else:
-        assert IMPORTED_AS.get(name, name) in _imported(tests | modules())
+        assert IMPORTED_AS.get(name, name) in _imported_by_tests() | _imported_by_product()
 
 
 def test_every_import_is_declared() -> None:
@@ -101,7 +115,7 @@ def test_every_import_is_declared() -> None:
         IMPORTED_AS.get(name, name) for name in [*runtime(), *extras(), "pytest"]
     }  # the plugin's user has it
 
-    assert [] == sorted(_imported(modules()) - ours - sys.stdlib_module_names)
+    assert [] == sorted(_imported_by_product() - ours - sys.stdlib_module_names)
 
 
 @pytest.mark.parametrize("name", dict.fromkeys([*runtime(), *development(), *extras()]))

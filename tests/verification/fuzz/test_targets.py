@@ -20,7 +20,7 @@ from tests.verification.fuzz.targets import TARGETS
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 SECONDS = 600
-RUNS = 400
+RUNS = 200
 ROOT = Path(__file__).parents[3]
 
 
