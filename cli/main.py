@@ -22,8 +22,8 @@ from typer.core import TyperCommand, TyperGroup
 from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
+from .lib.command_group import as_typer_reads
 from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
-from .lib.option_groups import with_option_groups
 from .lib.settings import GlobalOptions
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
@@ -135,7 +135,7 @@ def _typer_command(command: Any) -> Any:
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False)
-    alone.command()(command)
+    alone.command()(as_typer_reads(command))
     return typer.main.get_command(alone)
 
 
@@ -186,7 +186,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-@with_option_groups
+@as_typer_reads
 def main(
     ctx: typer.Context,
     options: GlobalOptions,

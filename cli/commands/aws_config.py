@@ -19,7 +19,7 @@ REGION = "us-east-1"
 
 
 def aws_config(
-    ctx: typer.Context,
+    session: Session,
     shell: Annotated[
         bool,
         typer.Option("--shell", help='Print only exports for a shell: eval "$(foldb aws-config --shell)".'),
@@ -37,7 +37,6 @@ def aws_config(
 
     Example: foldb aws-config --shell
     """
-    session: Session = ctx.obj
     url, key, ca = session.url or DEFAULT_URL, session.settings.credentials, session.settings.ca
     _check_key(session)
     forms = {

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ...model import capacity
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
 from ..lib.session import Session
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 
 @app.callback()
@@ -21,7 +22,7 @@ def group() -> None:
 
 @app.command()
 def plan(
-    ctx: typer.Context,
+    session: Session,
     item_size: Annotated[
         str | None,
         typer.Option(
@@ -45,7 +46,6 @@ def plan(
 
     Example: foldb capacity plan --item-size 3.5KB --rate 50 --consistency strong
     """
-    session: Session = ctx.obj
     rows: list[dict[str, Any]] = []
     if reads or not writes:
         for consistent in _consistencies(consistency):

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from ..lib.change_format import shown
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.filter_options import TriggerName
 from ..lib.output import cell, counted
@@ -26,7 +27,7 @@ from ..lib.session import Session
 from ..lib.settings import editor
 from ..lib.values import plain_item, read_json, read_text, typed_item, write_json
 
-app = typer.Typer(no_args_is_help=True, help="List, show, edit, retry and drop the dead letters of triggers.")
+app = CommandGroup()
 
 Selector = Annotated[
     str | None,
@@ -44,7 +45,7 @@ _MAX_LIMIT = 10_000
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
+    session: Session,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Name of a trigger. Default: all triggers.")
     ] = None,
@@ -54,7 +55,6 @@ def list_(
 
     Example: foldb dlq list receipts
     """
-    session: Session = ctx.obj
     if name is not None:
         dead_letters, count = _listed(session, name, limit)
         session.output.rows(
@@ -67,19 +67,18 @@ def list_(
 
 
 @app.command()
-def show(ctx: typer.Context, name: TriggerName, selector: Selector = None, limit: Limit = 100) -> None:
+def show(session: Session, name: TriggerName, selector: Selector = None, limit: Limit = 100) -> None:
     """Print dead letters with the change, the error, the traceback and the attempts.
 
     Example: foldb dlq show receipts o-17 -o json
     """
-    session: Session = ctx.obj
     for dead_letter in _selected(session, name, selector)[:limit]:
         session.output.row(_full_row(session, dead_letter))
 
 
 @app.command()
 def edit(
-    ctx: typer.Context,
+    session: Session,
     name: TriggerName,
     selector: Annotated[
         str,
@@ -108,7 +107,6 @@ def edit(
 
     Example: foldb dlq edit receipts o-17 --set new.total=12
     """
-    session: Session = ctx.obj
     if set_ and payload is not None:
         raise CommandError("--set and --payload: give one of them", ExitCode.USAGE)
     dead_letter = _selected(session, name, selector)[0]
@@ -146,7 +144,7 @@ def _edit(
 
 @app.command()
 def retry(
-    ctx: typer.Context,
+    session: Session,
     name: TriggerName,
     selector: Selector = None,
     limit: Annotated[
@@ -157,7 +155,6 @@ def retry(
 
     Example: foldb dlq retry receipts o-17
     """
-    session: Session = ctx.obj
     request: dict[str, Any] = {"Name": name} | ({} if limit is None else {"Limit": limit})
     if selector is not None:
         request["Key"] = _selected(session, name, selector)[0]["Key"]
@@ -171,14 +168,13 @@ def retry(
 
 
 @app.command()
-def drop(ctx: typer.Context, name: TriggerName, selector: Selector = None) -> None:
+def drop(session: Session, name: TriggerName, selector: Selector = None) -> None:
     """Remove dead letters without delivery, after confirmation: one by its number, all of a key, or all.
 
     A drop by number keeps the other dead letters of the same key, also earlier ones.
 
     Example: foldb dlq drop receipts o-17 --yes
     """
-    session: Session = ctx.obj
     dead_letters = _selected(session, name, selector)
     numbered = [each for each in dead_letters if each["Number"] == selector]
     if numbered:

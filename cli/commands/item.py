@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from ..lib.batch_writer import BatchWriter, Placed
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
-from ..lib.option_groups import with_option_groups
 from ..lib.options import (
     ConditionOption,
     Consistent,
@@ -24,13 +24,12 @@ from ..lib.progress import progress
 from ..lib.session import Session, consumed
 from ..lib.values import item_of, line_name, read_item, read_json, read_lines
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 
 @app.command()
-@with_option_groups
 def put(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     item: Annotated[
         str, typer.Argument(help="A JSON object, @FILE of JSON Lines, or - for JSON Lines from stdin.")
@@ -46,7 +45,6 @@ def put(
 
     Example: foldb item put Music '{"Artist": "Kyuss", "Song": "Space Cadet"}' --if 'attribute_not_exists(Song)'
     """
-    session: Session = ctx.obj
     if item == "-" or item.startswith("@"):
         if condition is not None:
             raise CommandError("--if is for a single item: BatchWriteItem has no conditions", ExitCode.USAGE)
@@ -58,7 +56,7 @@ def put(
 
 @app.command()
 def get(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     key: KeyWords,
     select: Select = None,
@@ -68,7 +66,6 @@ def get(
 
     Example: foldb item get Music Kyuss 'Space Cadet'
     """
-    session: Session = ctx.obj
     body: dict[str, Any] = {
         "TableName": table,
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
@@ -87,9 +84,8 @@ def get(
 
 
 @app.command()
-@with_option_groups
 def update(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     key: KeyWords,
     condition: ConditionOption = None,
@@ -102,7 +98,6 @@ def update(
 
     Example: foldb item update Counters home --set 'visits = if_not_exists(visits, 0) + 1' --if 'visits < 10'
     """
-    session: Session = ctx.obj
     lifted = placeholders.lifted()
     body = {
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
@@ -113,9 +108,8 @@ def update(
 
 
 @app.command()
-@with_option_groups
 def delete(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     key: KeyWords,
     condition: ConditionOption = None,
@@ -127,7 +121,6 @@ def delete(
 
     Example: foldb item delete Music Kyuss 'Space Cadet'
     """
-    session: Session = ctx.obj
     body = {
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
         "ReturnValues": "ALL_OLD",

@@ -10,12 +10,12 @@ import typer
 
 from ...server.auth.keyfile import Key, changed, new_key, read_keys
 from ...server.auth.rights import Right, Rights, is_pattern
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
-from ..lib.option_groups import with_option_groups
 from ..lib.output import counted
 from ..lib.session import Session
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 _DAYS = re.compile(r"(\d{1,5})d")
 
@@ -71,9 +71,8 @@ class RightsOptions:
 
 
 @app.command()
-@with_option_groups
 def create(
-    ctx: typer.Context,
+    session: Session,
     options: RightsOptions,
     keys: KeyFile = _FILE,
     expires: Annotated[
@@ -92,7 +91,6 @@ def create(
 
     Example: foldb key create --write 'Orders*' --read '*' --note 'the order service'
     """
-    session: Session = ctx.obj
     now = datetime.now(UTC)
     rights = options.rights()
     key = new_key(now, rights, None if expires is None else _moment(expires, now), note)
@@ -103,12 +101,11 @@ def create(
 
 
 @app.command("list")
-def show(ctx: typer.Context, keys: KeyFile = _FILE) -> None:
+def show(session: Session, keys: KeyFile = _FILE) -> None:
     """Print the keys and their rights, without secrets.
 
     Example: foldb key list
     """
-    session: Session = ctx.obj
     now = datetime.now(UTC)
     found = read_keys(keys).by_id.values()
     session.output.rows((_row(key, now) for key in found), first=("id", "created"))
@@ -117,7 +114,7 @@ def show(ctx: typer.Context, keys: KeyFile = _FILE) -> None:
 
 @app.command()
 def revoke(
-    ctx: typer.Context,
+    session: Session,
     key_id: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key.")],
     keys: KeyFile = _FILE,
 ) -> None:
@@ -125,7 +122,6 @@ def revoke(
 
     Example: foldb key revoke FOLDB7Q2M5K4T3X6J2WA
     """
-    session: Session = ctx.obj
     with changed(keys) as by_id:
         if by_id.pop(key_id, None) is None:
             raise CommandError(

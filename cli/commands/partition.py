@@ -1,12 +1,11 @@
 """`foldb partition`: find the partition of a key."""
 
-import typer
-
+from ..lib.command_group import CommandGroup
 from ..lib.options import KeyWords, TableArgument
 from ..lib.session import Session
 from ..lib.values import read_item
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 
 @app.callback()
@@ -15,14 +14,13 @@ def main() -> None:
 
 
 @app.command()
-def of(ctx: typer.Context, table: TableArgument, key: KeyWords) -> None:
+def of(session: Session, table: TableArgument, key: KeyWords) -> None:
     """Print the slot of a key, its partition, and the node that owns the partition.
 
     The sort key may be omitted, because the partition key alone decides.
 
     Example: foldb partition of Music Kyuss
     """
-    session: Session = ctx.obj
     if len(key) == 1 and not key[0].lstrip().startswith("{"):
         shape = session.shape(table)
         [name] = shape.key_names(role="HASH")

@@ -7,15 +7,13 @@ import typer
 
 from ..lib.errors import ExitCode
 from ..lib.key_arguments import KeyArguments
-from ..lib.option_groups import with_option_groups
 from ..lib.options import PartitionKeyWords, Placeholders, ReadOptions, SortOption, TableArgument
 from ..lib.read_requests import Reading, key_condition, read_request
 from ..lib.session import Session
 
 
-@with_option_groups
 def query(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     partition: PartitionKeyWords,
     sort: SortOption = None,
@@ -25,7 +23,6 @@ def query(
     placeholders: Placeholders,
 ) -> None:
     """Example: foldb query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01' --desc --limit 10"""
-    session: Session = ctx.obj
     shape = session.shape(table)
     lifted = placeholders.lifted()
     body = read_request(table, options, lifted, is_typed=session.settings.typed)

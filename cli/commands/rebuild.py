@@ -32,7 +32,7 @@ TAG = "foldb:rebuilt-from"
 
 
 def rebuild(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     index: Annotated[
         str | None, typer.Option("--index", metavar="NAME", help="Rebuild this index, not the table.")
@@ -58,7 +58,6 @@ def rebuild(
 
     Example: foldb rebuild Orders --to 10482 --into OrdersRestored
     """
-    session: Session = ctx.obj
     if index is not None and (into is not None or to is not None):
         raise CommandError("--index rebuilds in place: it goes with neither --into nor --to", ExitCode.USAGE)
     if into is not None:

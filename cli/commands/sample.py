@@ -11,6 +11,7 @@ import typer
 from ...model.values import Item
 from .. import samples
 from ..lib.batch_writer import BatchWriter
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
 from ..lib.output import counted
@@ -19,19 +20,18 @@ from ..lib.session import Session
 from ..lib.values import typed_item, write_json
 from .table import until_settled
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the sample: see `foldb sample list`.")]
 Prefix = Annotated[str, typer.Option("--prefix", help="Prepend this to the names of the tables.")]
 
 
 @app.command("list")
-def list_(ctx: typer.Context) -> None:
+def list_(session: Session) -> None:
     """Print the samples.
 
     Example: foldb sample list
     """
-    session: Session = ctx.obj
     session.output.rows(
         {"name": name, "tables": ", ".join(samples.tables(name)), "about": samples.sample(name)["about"]}
         for name in samples.names()
@@ -40,7 +40,7 @@ def list_(ctx: typer.Context) -> None:
 
 @app.command()
 def show(
-    ctx: typer.Context,
+    session: Session,
     name: Name,
     transaction: Annotated[
         str | None,
@@ -52,7 +52,6 @@ def show(
 
     Example: foldb sample show goods --transaction item001-to-cx1 | foldb tx -
     """
-    session: Session = ctx.obj
     content = prefixed(_sample(name), prefix)
     if transaction is None:
         session.output.row(content)
@@ -67,7 +66,7 @@ def show(
 
 @app.command()
 def load(
-    ctx: typer.Context,
+    session: Session,
     name: Name,
     prefix: Prefix = "",
     events: Annotated[
@@ -81,7 +80,6 @@ def load(
 
     Example: foldb sample load forum --prefix test-
     """
-    session: Session = ctx.obj
     content = prefixed(_sample(name), prefix)
     if events and name != "devices":
         raise CommandError("--events is for the sample `devices`", ExitCode.USAGE)

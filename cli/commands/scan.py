@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from ..lib.option_groups import with_option_groups
 from ..lib.options import Placeholders, ReadOptions, TableArgument
 from ..lib.progress import progress
 from ..lib.read_requests import ParallelScan, Reading, read_request
@@ -12,9 +11,8 @@ from ..lib.session import Session
 from .query import show
 
 
-@with_option_groups
 def scan(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     segments: Annotated[
         int | None,
@@ -25,7 +23,6 @@ def scan(
     placeholders: Placeholders,
 ) -> None:
     """Example: foldb scan ProductCatalog --where "Price < 150 AND ProductCategory = 'Bike'" """
-    session: Session = ctx.obj
     shape = session.shape(table)
     lifted = placeholders.lifted()
     body = read_request(table, options, lifted, is_typed=session.settings.typed) | lifted.body()

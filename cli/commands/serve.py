@@ -20,7 +20,7 @@ from .aws_config import greeting
 
 @setting_options
 def serve(
-    ctx: typer.Context,
+    session: Session,
     *,
     memory: Annotated[
         bool,
@@ -38,7 +38,6 @@ def serve(
 
     Example: foldb serve --db ./data --port 8000
     """
-    session: Session = ctx.obj
     folder = _folder(session.settings, memory=memory, shared=values["log"] is not None)
     settings = ServerSettings(path=folder, cluster_secret=cluster_secret(), **setting_values(values))
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")

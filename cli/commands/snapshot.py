@@ -10,6 +10,7 @@ from ...log.local import LocalLog
 from ...log.local.filesystem import SystemFilesystem
 from ...materializer.snapshot import SnapshotHead
 from ...materializer.snapshots import KEPT, MadeSnapshot, SnapshotReport, Snapshots
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_history import end_of
 from ..lib.log_location import ReadableLog, open_log
@@ -17,7 +18,7 @@ from ..lib.output import counted, time_text
 from ..lib.progress import Advance, progress
 from ..lib.session import Session, existing
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 Folder = Annotated[
     Path | None,
@@ -30,7 +31,7 @@ _COLUMNS = ("position", "time", "items", "bytes", "digest", "state")
 
 @app.command()
 def make(
-    ctx: typer.Context,
+    session: Session,
     path: Folder = None,
     keep: Annotated[
         int, typer.Option(min=1, help="Keep the newest N snapshots and delete the others.")
@@ -43,7 +44,6 @@ def make(
 
     Example: foldb snapshot make --db ./data
     """
-    session: Session = ctx.obj
     folder = session.folder if path is None else existing(path)
     # An open descriptor: if the folder is renamed during the fold, the snapshot still goes into this folder.
     disk = SystemFilesystem().hold(folder)
@@ -76,14 +76,13 @@ def _make(snapshots: Snapshots, log: ReadableLog, keep: int, advance: Advance, f
 
 
 @app.command(name="list")
-def list_(ctx: typer.Context, path: Folder = None) -> None:
+def list_(session: Session, path: Folder = None) -> None:
     """List the snapshots, the newest first. Check that each is intact and belongs to this log.
 
     A start ignores the others.
 
     Example: foldb snapshot list --db ./data
     """
-    session: Session = ctx.obj
     folder = session.folder if path is None else existing(path)
     log = open_log(folder)
     rows = (

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ...model.durations import duration
+from ..lib.command_group import CommandGroup
 from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
-from ..lib.option_groups import with_option_groups
 from ..lib.options import TableArgument, Texts
 from ..lib.output import counted
 from ..lib.session import Session
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the change is complete.")]
 Ttl = Annotated[
@@ -115,9 +115,8 @@ class FeatureChanges:
 
 
 @app.command()
-@with_option_groups
 def create(
-    ctx: typer.Context,
+    session: Session,
     name: TableArgument,
     keys: Annotated[
         list[str], typer.Argument(metavar="PK:TYPE [SK:TYPE]", help="The key; a TYPE is S, N or B.")
@@ -135,7 +134,6 @@ def create(
 
     Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
     """
-    session: Session = ctx.obj
     request = table_request(name, keys, indexes.gsi or [], indexes.lsi or [], throughput.units())
     if features.stream:
         request["StreamSpecification"] = _stream(features.view)
@@ -150,31 +148,28 @@ def create(
 
 
 @app.command("list")
-def list_(ctx: typer.Context) -> None:
+def list_(session: Session) -> None:
     """Print the names of all tables.
 
     Example: foldb table list -o raw
     """
-    session: Session = ctx.obj
     session.output.rows([{"table": name} for name in names(session)], first=("table",))
 
 
 @app.command()
-def describe(ctx: typer.Context, name: TableArgument) -> None:
+def describe(session: Session, name: TableArgument) -> None:
     """Print a table's definition and size: the results of DescribeTable and DescribeTimeToLive.
 
     Example: foldb table describe Music -o json
     """
-    session: Session = ctx.obj
     description = dict(session.shape(name).description)
     answer = session.client.call("DescribeTimeToLive", {"TableName": name})
     session.output.row(description | {"TimeToLive": answer["TimeToLiveDescription"]})
 
 
 @app.command()
-@with_option_groups
 def update(
-    ctx: typer.Context,
+    session: Session,
     name: TableArgument,
     indexes: IndexChanges,
     features: FeatureChanges,
@@ -191,7 +186,6 @@ def update(
 
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
-    session: Session = ctx.obj
     units = throughput.units()
     if on_demand and (units is not None or indexes.index):
         raise CommandError("--on-demand has no units: remove --read, --write and --index", ExitCode.USAGE)
@@ -213,14 +207,13 @@ def update(
 
 
 @app.command()
-def delete(ctx: typer.Context, name: TableArgument, wait: Wait = True) -> None:
+def delete(session: Session, name: TableArgument, wait: Wait = True) -> None:
     """Delete a table and its items, after a confirmation. Its history stays in the log.
 
     `foldb rebuild TABLE --to POSITION --into NEW` restores it.
 
     Example: foldb table delete Music --yes
     """
-    session: Session = ctx.obj
     items = session.shape(name).description["ItemCount"]
     session.confirm(f"Delete the table {name} and its {counted(items, 'item')}?")
     session.client.call("DeleteTable", {"TableName": name})
@@ -231,7 +224,7 @@ def delete(ctx: typer.Context, name: TableArgument, wait: Wait = True) -> None:
 
 @app.command()
 def wait(
-    ctx: typer.Context,
+    session: Session,
     name: TableArgument,
     gone: Annotated[bool, typer.Option("--gone", help="Wait until the table is deleted.")] = False,
     timeout: Annotated[
@@ -249,7 +242,6 @@ def wait(
 
     Example: foldb table wait Music --timeout 10s
     """
-    session: Session = ctx.obj
     if gone:
         until_gone(session, name, timeout)
     else:

@@ -12,7 +12,7 @@ from .item import update_expression
 
 
 def tx(
-    ctx: typer.Context,
+    session: Session,
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON list of actions; - reads stdin.")],
     token: Annotated[
         str | None,
@@ -33,7 +33,6 @@ def tx(
 
     Example: foldb tx map-item001-to-cx1.json
     """
-    session: Session = ctx.obj
     name = "stdin" if source == "-" else source
     actions = read_json("".join(read_lines(source)), name)
     if not isinstance(actions, list) or not all(isinstance(action, dict) for action in actions):

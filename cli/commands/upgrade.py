@@ -1,11 +1,9 @@
 """`foldb upgrade`: raise the level of a shared log after an upgrade of its nodes."""
 
-import typer
-
 from ..lib.session import Session
 
 
-def upgrade(ctx: typer.Context) -> None:
+def upgrade(session: Session) -> None:
     """A new level gives commands a meaning that older releases cannot read, such as subscriptions and streams.
 
     A folder is upgraded without this command. A log in Kafka is not, because nodes of older releases stop at a higher
@@ -13,7 +11,6 @@ def upgrade(ctx: typer.Context) -> None:
 
     Example: foldb upgrade
     """
-    session: Session = ctx.obj
     answer = session.client.admin("Upgrade", {})
     before, level = answer["From"], answer["Level"]
     session.output.row({"from": before, "level": level})

@@ -22,7 +22,7 @@ from ..lib.session import Session, is_address
 
 
 def verify(
-    ctx: typer.Context,
+    session: Session,
     path: Annotated[
         str | None,
         typer.Argument(
@@ -43,7 +43,6 @@ def verify(
 
     Example: foldb verify --db ./data
     """
-    session: Session = ctx.obj
     is_shared = path is not None and path.startswith(KAFKA)
     node_given = session.settings.is_db_given and is_address(session.settings.db)
     asks_server = path is None or (is_shared and node_given)

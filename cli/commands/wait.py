@@ -20,7 +20,7 @@ _POLL_MIN_S = 1.0
 
 
 def wait(
-    ctx: typer.Context,
+    session: Session,
     position: Annotated[
         str | None,
         typer.Argument(
@@ -47,7 +47,6 @@ def wait(
 
     Example: foldb wait 10482.3
     """
-    session: Session = ctx.obj
     if (position is None) is not triggers:
         raise CommandError("wait for a position, or for --triggers", ExitCode.USAGE)
     deadline = None if timeout is None else time.monotonic() + timeout / 1000

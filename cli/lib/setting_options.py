@@ -8,8 +8,8 @@ import typer
 
 from ...model.durations import duration
 from ...server.settings import LAST_PORT, SETTINGS, Setting, SettingError
+from .command_group import Command, set_parameters
 from .durations import read_duration
-from .option_groups import Command, set_parameters
 from .values import read_folder
 
 

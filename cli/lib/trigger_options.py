@@ -28,8 +28,8 @@ from ...model.subscriptions.setting_types import (
 from ...model.subscriptions.settings import SUBSCRIPTION_SETTINGS, SubscriptionSetting, setting_named
 from ...streams.decorator import default_text, setting_value
 from ...streams.sinks import MODULES, sink_kind, sink_kinds
+from .command_group import Command, set_parameters
 from .errors import CommandError, ExitCode
-from .option_groups import Command, set_parameters
 from .values import read_json, read_text, write_json
 
 Settings = dict[str, Any]

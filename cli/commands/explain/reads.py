@@ -4,13 +4,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import typer
-
 from ....model import capacity
 from ....model.limits import limits_named
 from ....model.values import Item, item_size
 from ...lib.literals import Lifted
-from ...lib.option_groups import with_option_groups
 from ...lib.options import (
     IndexOption,
     KeyWords,
@@ -30,20 +27,18 @@ RANGE = "range in one collection"
 FULL_SCAN = "full scan"
 
 
-def get(ctx: typer.Context, table: TableArgument, key: KeyWords) -> None:
+def get(session: Session, table: TableArgument, key: KeyWords) -> None:
     """Run a GetItem, and print its bytes and units.
 
     Example: foldb explain get Music Kyuss 'Space Cadet'
     """
-    session: Session = ctx.obj
     found = item_at(session, table, session.shape(table).read_key(key, is_typed=session.settings.typed))
     size = 0 if found is None else _size(session, found)
     _show_read(session, POINT, table, None, [size], items=0 if found is None else 1)
 
 
-@with_option_groups
 def query(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     partition: PartitionKeyWords,
     sort: SortOption = None,
@@ -56,16 +51,14 @@ def query(
 
     Example: foldb explain query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01'
     """
-    session: Session = ctx.obj
     lifted = placeholders.lifted()
     condition = key_condition(session.shape(table), index, partition, sort, lifted)
     body = {"KeyConditionExpression": condition}
     _explain(session, "Query", table, ReadOptions(index, where), lifted, body)
 
 
-@with_option_groups
 def scan(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     index: IndexOption = None,
     where: Where = None,
@@ -76,7 +69,7 @@ def scan(
 
     Example: foldb explain scan ProductCatalog --where 'Price > 100'
     """
-    _explain(ctx.obj, "Scan", table, ReadOptions(index, where), placeholders.lifted(), {})
+    _explain(session, "Scan", table, ReadOptions(index, where), placeholders.lifted(), {})
 
 
 def _explain(

@@ -29,7 +29,6 @@ from ...lib.definitions import request_like
 from ...lib.errors import RequestFailedError
 from ...lib.key_arguments import KeyArguments
 from ...lib.literals import Lifted
-from ...lib.option_groups import with_option_groups
 from ...lib.options import ConditionOption, KeyWords, Placeholders, TableArgument, UpdateClauses
 from ...lib.output import Row, units_text
 from ...lib.session import Session
@@ -42,9 +41,8 @@ Write: TypeAlias = Put | Update | Delete
 _NO_CONTEXT = Context("")
 
 
-@with_option_groups
 def put(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     item: Annotated[str, typer.Argument(help="A JSON object.")],
     condition: ConditionOption = None,
@@ -55,14 +53,12 @@ def put(
 
     Example: foldb explain put Music '{"Artist": "Kyuss", "Song": "Space Cadet", "Year": 1994}'
     """
-    session: Session = ctx.obj
     body = {"Item": read_item(item, "the item", is_typed=session.settings.typed)}
     _explain(session, table, _put, body, condition, placeholders.lifted())
 
 
-@with_option_groups
 def update(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     key: KeyWords,
     condition: ConditionOption = None,
@@ -74,7 +70,6 @@ def update(
 
     Example: foldb explain update Counters home --set 'visits = visits + 1'
     """
-    session: Session = ctx.obj
     lifted = placeholders.lifted()
     body = {
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
@@ -83,9 +78,8 @@ def update(
     _explain(session, table, _update, body, condition, lifted)
 
 
-@with_option_groups
 def delete(
-    ctx: typer.Context,
+    session: Session,
     table: TableArgument,
     key: KeyWords,
     condition: ConditionOption = None,
@@ -96,7 +90,6 @@ def delete(
 
     Example: foldb explain delete Music Kyuss 'Space Cadet'
     """
-    session: Session = ctx.obj
     body = {"Key": session.shape(table).read_key(key, is_typed=session.settings.typed)}
     _explain(session, table, _delete, body, condition, placeholders.lifted())
 

@@ -44,7 +44,7 @@ NewFolder = Annotated[
 
 
 def backup(
-    ctx: typer.Context,
+    session: Session,
     source: Annotated[
         str,
         typer.Argument(
@@ -68,7 +68,6 @@ def backup(
 
     Example: foldb log backup ./data /mnt/backup/shop
     """
-    session: Session = ctx.obj
     folder, is_served = _source(session, source)
     if target.exists() and target.samefile(folder):
         raise CommandError(
@@ -86,7 +85,7 @@ def backup(
 
 
 def restore(
-    ctx: typer.Context,
+    session: Session,
     source: Annotated[
         Path, typer.Argument(metavar="BACKUP", help="The TARGET of `foldb log backup`, or another folder.")
     ],
@@ -108,7 +107,6 @@ def restore(
 
     Example: foldb log restore /mnt/backup/shop ./restored
     """
-    session: Session = ctx.obj
     log = LogReader(existing(source), SystemFilesystem())
     log.hold()
     part = log.part()
@@ -120,7 +118,7 @@ def restore(
 
 
 def salvage(
-    ctx: typer.Context,
+    session: Session,
     source: Annotated[
         Path,
         typer.Argument(
@@ -145,7 +143,6 @@ def salvage(
 
     Example: foldb log salvage ./data ./salvaged --to 10482
     """
-    session: Session = ctx.obj
     whole = intact_part(SystemFilesystem(), existing(source))
     partitions = len(whole.part.chain.ends)
     if to is None:

@@ -17,7 +17,7 @@ _LOCATION = "A database folder, or kafka://HOST:PORT/NAMESPACE"
 
 
 def copy(
-    ctx: typer.Context,
+    session: Session,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_LOCATION}.")],
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help=f"{_LOCATION}: new, empty, or an earlier copy.")
@@ -32,7 +32,6 @@ def copy(
 
     Example: foldb log copy ./data kafka://localhost:9092/shop
     """
-    session: Session = ctx.obj
     log = open_log(source)
     total = sum(map(log.end, range(log.partitions)))
     try:

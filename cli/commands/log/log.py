@@ -12,6 +12,7 @@ import typer
 from ....log.commands import Position, Record
 from ....log.local.reader import LogReader
 from ....materializer.fold.state import PartitionState
+from ...lib.command_group import CommandGroup
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import HistoryRow, LogHistory, end_of, in_order, read_position, state_before
 from ...lib.log_location import KAFKA, ReadableLog, log_of
@@ -23,7 +24,7 @@ from .backup import backup, restore, salvage
 from .copy import copy
 from .skip import skip
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 app.command()(copy)
 app.command()(backup)
 app.command()(restore)
@@ -48,7 +49,7 @@ _FOLLOW_EVERY_S = 0.2
 
 @app.command()
 def cat(
-    ctx: typer.Context,
+    session: Session,
     path: Location = None,
     first: Annotated[
         str | None,
@@ -76,7 +77,6 @@ def cat(
 
     Example: foldb log cat ./data --table Goods -o json
     """
-    session: Session = ctx.obj
     log = log_of(session, path)
     everywhere = range(log.partitions)
     begins = {} if first is None else first_places(log, first, everywhere)
@@ -109,7 +109,7 @@ def _states_before(
 
 @app.command()
 def tail(
-    ctx: typer.Context,
+    session: Session,
     path: Location = None,
     count: Annotated[int, typer.Option("-n", min=0, help="Print the last N commands.")] = 10,
     follow: Annotated[
@@ -121,7 +121,6 @@ def tail(
 
     Example: foldb log tail ./data -n 5 -f
     """
-    session: Session = ctx.obj
     log = log_of(session, path)
     history = LogHistory(log, typed=session.settings.typed)
     with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
@@ -132,12 +131,11 @@ def tail(
 
 
 @app.command()
-def stats(ctx: typer.Context, path: Location = None) -> None:
+def stats(session: Session, path: Location = None) -> None:
     """Print the length of the log, its tables and items, and the number of commands by kind and outcome.
 
     Example: foldb log stats ./data
     """
-    session: Session = ctx.obj
     log = log_of(session, path)
     history = LogHistory(log)
     kinds: Counter[str] = Counter()

@@ -22,7 +22,7 @@ _ORIGIN_BYTES = 16
 
 
 def skip(
-    ctx: typer.Context,
+    session: Session,
     position: Annotated[
         str,
         typer.Argument(
@@ -49,7 +49,6 @@ def skip(
 
     Example: foldb log skip 10482.3 ./data
     """
-    session: Session = ctx.obj
     location = str(session.folder) if path is None else path
     log = open_log(location)
     void = read_position(position, log.partitions)

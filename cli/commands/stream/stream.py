@@ -3,33 +3,30 @@
 from collections import Counter
 from typing import Annotated, Any
 
-import typer
-
 from ....model.subscriptions.setting_types import EVENTS
 from ...lib.change_sources import reading_of
+from ...lib.command_group import CommandGroup
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.filter_options import FROM, FilterOptions, TableOptions
-from ...lib.option_groups import with_option_groups
 from ...lib.options import TableArgument
 from ...lib.session import Session
 from ...lib.start_position import read_start
 from ...lib.values import write_json
 from .tail import tail
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup()
 app.command()(tail)
 
 _COLUMNS = ("TableName", "Status", "StreamViewType", "StreamLabel", "Subscriptions")
 
 
 @app.command("list")
-def list_(ctx: typer.Context) -> None:
+def list_(session: Session) -> None:
     """Print the tables whose changes are kept: those with a stream, and those that only a trigger reads.
 
     Example: foldb stream list
     """
-    session: Session = ctx.obj
     streams = session.client.admin("Streams")["Streams"]
     # The row of an enabled stream includes the subscriptions of the table.
     enabled = {each["TableName"] for each in streams if each["Status"] == "ENABLED"}
@@ -38,12 +35,11 @@ def list_(ctx: typer.Context) -> None:
 
 
 @app.command()
-def describe(ctx: typer.Context, table: TableArgument) -> None:
+def describe(session: Session, table: TableArgument) -> None:
     """Print the streams of a table, the changes that each partition keeps, and the shards of the newest stream.
 
     Example: foldb stream describe Orders -o json
     """
-    session: Session = ctx.obj
     answer = session.client.admin("Streams", {"TableName": table})
     if not answer["Streams"]:
         raise CommandError(
@@ -54,9 +50,8 @@ def describe(ctx: typer.Context, table: TableArgument) -> None:
 
 
 @app.command()
-@with_option_groups
 def stats(
-    ctx: typer.Context,
+    session: Session,
     tables: TableOptions,
     begin: Annotated[str, FROM] = "horizon",
     *,
@@ -66,7 +61,6 @@ def stats(
 
     Example: foldb stream stats --table Orders --from -1h
     """
-    session: Session = ctx.obj
     chosen = filter_.settings()
     counts: dict[str, _Count] = {}
     for row in reading_of(session, tables.names, read_start(begin, now), chosen).rows(follow=False):

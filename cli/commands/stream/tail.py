@@ -12,7 +12,6 @@ from ...lib.change_sources import Row, reading_of
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.filter_options import FROM, FilterOptions, TableOptions
-from ...lib.option_groups import with_option_groups
 from ...lib.output import counted, visible
 from ...lib.session import Session
 from ...lib.settings import Format
@@ -34,9 +33,8 @@ class RangeOptions:
         return read_start(self.begin or ("end" if self.follow else "horizon"), now)
 
 
-@with_option_groups
 def tail(
-    ctx: typer.Context,
+    session: Session,
     tables: TableOptions,
     range_: RangeOptions,
     format_: Annotated[
@@ -61,7 +59,6 @@ def tail(
 
     Example: foldb stream tail --table Orders -f --from -1h --when "NEW.Total > 100" --format '%T %op %k %new.Total'
     """
-    session: Session = ctx.obj
     if range_.end and range_.follow:
         raise CommandError("-e stops at the end and -f continues: give one of them", ExitCode.USAGE)
     is_one_document = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)

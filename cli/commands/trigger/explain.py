@@ -22,7 +22,7 @@ _COLUMNS: Final = ("delivered", "why", "op", "table", "keys", "old", "new", "num
 
 
 def explain(
-    ctx: typer.Context,
+    session: Session,
     name: TriggerName,
     event: EventFile = None,
     last: Annotated[
@@ -40,7 +40,6 @@ def explain(
 
     Example: foldb trigger explain receipts --from @10482.3 -c 1
     """
-    session: Session = ctx.obj
     if sum(each is not None for each in (event, last, begin)) > 1:
         raise CommandError("--event, --last and --from: give one of them", ExitCode.USAGE)
     if count is not None and begin is None:

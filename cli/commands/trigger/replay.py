@@ -20,7 +20,7 @@ _DONE: Final = "done"
 
 
 def replay(
-    ctx: typer.Context,
+    session: Session,
     name: TriggerName,
     begin: Annotated[str, FROM],
     end: Annotated[
@@ -49,7 +49,6 @@ def replay(
 
     Example: foldb trigger replay receipts --from 2026-11-20 --dry-run
     """
-    session: Session = ctx.obj
     request: dict[str, Any] = {"Name": name, "From": read_start(begin, now)}
     if request["From"]["At"] in ("NOW", "SNAPSHOT"):
         raise CommandError(f"--from {begin}: a replay begins in the past", ExitCode.USAGE)

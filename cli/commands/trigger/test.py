@@ -44,7 +44,6 @@ from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.events import LAST, EventFile, batches, change_row, deliveries_of, read_events
 from ...lib.filter_options import FilterOptions, Tables
-from ...lib.option_groups import with_option_groups
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.values import read_folder, read_json
@@ -115,9 +114,8 @@ class CallOptions:
     ] = None
 
 
-@with_option_groups
 def run_test(
-    ctx: typer.Context,
+    session: Session,
     target: TargetOptions,
     source: ChangesOptions,
     calling: CallOptions,
@@ -133,7 +131,6 @@ def run_test(
 
     Example: foldb trigger test triggers/receipts.py:send_receipt --last 10
     """
-    session: Session = ctx.obj
     if source.event is not None and source.last is not None:
         raise CommandError("--event and --last: give one of them", ExitCode.USAGE)
     folder, function = target.located()

@@ -8,10 +8,10 @@ import typer
 
 from ...lib import trigger_options
 from ...lib.change_sources import check_triggers_run
+from ...lib.command_group import CommandGroup
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.filter_options import FROM, FilterOptions, Tables, TriggerName
-from ...lib.option_groups import with_option_groups
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.start_position import read_start
@@ -19,9 +19,7 @@ from .explain import explain
 from .replay import replay
 from .test import run_test
 
-app = typer.Typer(
-    no_args_is_help=True, help="Call functions, commands, endpoints and topics when items change."
-)
+app = CommandGroup()
 
 Row = dict[str, Any]
 
@@ -31,9 +29,8 @@ _POLL_S: Final = 0.02
 
 @app.command()
 @trigger_options.with_trigger_options
-@with_option_groups
 def add(
-    ctx: typer.Context,
+    session: Session,
     name: TriggerName,
     tables: Tables = None,
     sink: trigger_options.SinkOption = None,
@@ -53,7 +50,6 @@ def add(
 
     Example: foldb trigger add receipts --table Orders --python receipts.py:send --when "NEW.Status = 'PAID'"
     """
-    session: Session = ctx.obj
     called = trigger_options.sink_of(options, sink)
     settings = filter_.settings() | trigger_options.settings_of(options)
     if called:
@@ -99,12 +95,11 @@ def _replace(session: Session, name: str, settings: Row, begin: str | None) -> N
 
 
 @app.command("list")
-def list_(ctx: typer.Context) -> None:
+def list_(session: Session) -> None:
     """Print all triggers with target, status and lag.
 
     Example: foldb trigger list
     """
-    session: Session = ctx.obj
     session.output.rows(
         [_summary(_described(session, name)) for name in _names(session)],
         first=("trigger", "tables", "target", "status"),
@@ -112,18 +107,17 @@ def list_(ctx: typer.Context) -> None:
 
 
 @app.command()
-def show(ctx: typer.Context, name: TriggerName) -> None:
+def show(session: Session, name: TriggerName) -> None:
     """Print a trigger's settings, checkpoints, lag, rates, errors and blocked keys.
 
     Example: foldb trigger show receipts -o json
     """
-    session: Session = ctx.obj
     session.output.row(_described(session, name))
 
 
 @app.command()
 def pause(
-    ctx: typer.Context,
+    session: Session,
     name: TriggerName,
     drain: Annotated[bool, typer.Option("--drain", help="First deliver all changes written so far.")] = False,
 ) -> None:
@@ -131,7 +125,6 @@ def pause(
 
     Example: foldb trigger pause receipts --drain
     """
-    session: Session = ctx.obj
     if drain:
         check_triggers_run(session, [name])
     session.client.admin("PauseSubscription", {"Name": name, "Drain": drain})
@@ -139,23 +132,21 @@ def pause(
 
 
 @app.command()
-def resume(ctx: typer.Context, name: TriggerName) -> None:
+def resume(session: Session, name: TriggerName) -> None:
     """Continue a paused or stopped trigger from its checkpoint.
 
     Example: foldb trigger resume receipts
     """
-    session: Session = ctx.obj
     session.client.admin("ResumeSubscription", {"Name": name})
     _print_summary(session, name)
 
 
 @app.command()
-def reset(ctx: typer.Context, name: TriggerName, begin: Annotated[str, FROM]) -> None:
+def reset(session: Session, name: TriggerName, begin: Annotated[str, FROM]) -> None:
     """Move a trigger to another start, after confirmation. Later changes are delivered, also those delivered before.
 
     Example: foldb trigger reset receipts --from 2026-11-20T12:00:00Z
     """
-    session: Session = ctx.obj
     start = read_start(begin, now)
     _described(session, name)
     session.confirm(f"Set {name} to {begin}? Later changes are delivered, also those delivered before.")
@@ -164,12 +155,11 @@ def reset(ctx: typer.Context, name: TriggerName, begin: Annotated[str, FROM]) ->
 
 
 @app.command()
-def remove(ctx: typer.Context, name: TriggerName) -> None:
+def remove(session: Session, name: TriggerName) -> None:
     """Remove a trigger, after confirmation. The table of its dead letters is kept.
 
     Example: foldb trigger remove receipts --yes
     """
-    session: Session = ctx.obj
     described = _described(session, name)
     session.confirm(f"Remove the trigger {name} on {', '.join(described['TableNames'])}?")
     session.client.admin("RemoveSubscription", {"Name": name})
@@ -178,7 +168,7 @@ def remove(ctx: typer.Context, name: TriggerName) -> None:
 
 @app.command()
 def lag(
-    ctx: typer.Context,
+    session: Session,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Name of a trigger. Default: all triggers.")
     ] = None,
@@ -187,7 +177,6 @@ def lag(
 
     Example: foldb trigger lag receipts
     """
-    session: Session = ctx.obj
     names = _names(session) if name is None else [name]
     rows = [row for each in names for row in _lag_rows(_described(session, each))]
     session.output.rows(rows, first=("trigger", "partition", "changes", "seconds"))

@@ -1,0 +1,82 @@
+"""Commands and their parameters, as typer registers them.
+
+    app = CommandGroup()                           @dataclass(frozen=True, slots=True)
+                                                   class Placeholders:
+    @app.command()                                     values: ValuesOption = None
+    def put(session: Session,                          names: NamesOption = None
+            table: TableArgument,
+            placeholders: Placeholders): ...       foldb item put TABLE --value :x=1 --name '#n=size'
+
+A parameter `session` is the Session of the run. A parameter whose type is a dataclass is a group: its fields are
+arguments and options that belong together, and its methods turn them into a part of a request.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter
+from typing import Any, Final, TypeVar, get_type_hints
+
+import typer
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+_SESSION: Final = "session"
+_CONTEXT: Final = "ctx"
+
+
+class CommandGroup(typer.Typer):
+    """The commands that share their first word."""
+
+    def __init__(self) -> None:
+        super().__init__(no_args_is_help=True)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Command], Command]:
+        register = super().command(name, **settings)
+
+        def add(command: Command) -> Command:
+            register(as_typer_reads(command))
+            return command
+
+        return add
+
+
+def as_typer_reads(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with a typer.Context for its session, and the fields of its groups in their place."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+    has_session = any(each.name == _SESSION for each in own)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        if has_session:
+            values[_SESSION] = values.pop(_CONTEXT).obj
+        command(**values)
+
+    return set_parameters(run, (part for each in own for part in _parts(each)))
+
+
+def set_parameters(command: Command, parameters: Iterable[Parameter]) -> Command:
+    """Set the parameters that typer reads: in the signature names and defaults, in the annotations types."""
+    keywords = [
+        each if each.kind is Parameter.VAR_KEYWORD else each.replace(kind=Parameter.KEYWORD_ONLY)
+        for each in parameters
+    ]
+    command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in keywords}
+    return command
+
+
+def _parts(parameter: Parameter) -> Iterator[Parameter]:
+    group: Any = parameter.annotation
+    if parameter.name == _SESSION:
+        yield parameter.replace(name=_CONTEXT, annotation=typer.Context)
+    elif is_dataclass(group) and isinstance(group, type):
+        types = get_type_hints(group, include_extras=True)
+        for each in inspect.signature(group).parameters.values():
+            yield each.replace(annotation=types[each.name])
+    else:
+        yield parameter
