@@ -21,7 +21,7 @@ from . import dump
 from .feed import frames as feed
 from .outbox import size_of
 from .state import DefinitionRollout, Index, Outbox, PartitionState, Pending, Table, TransactionToken
-from .storage import Store, Stored
+from .storage import MemoryStore, NewStore, Store, Stored
 from .transactions import frames as transactions
 
 _FRAME: Final = Struct(">cI")
@@ -32,13 +32,13 @@ _DEFERRED: Final = Struct(">I")
 _LARGEST: Final = 64 << 20  # limits the wait for the end of a frame whose length is damaged
 
 
-def load(pieces: Iterable[bytes]) -> PartitionState:
-    """Load a dump.
+def load(pieces: Iterable[bytes], new_store: NewStore = MemoryStore) -> PartitionState:
+    """Load a dump into a state whose stores `new_store` makes.
 
     Raises:
         ValueError: The bytes are not a complete dump: damaged, truncated, or of another version.
     """
-    loader = _Loader()
+    loader = _Loader(new_store)
     rest = b""
     for piece in pieces:
         data = rest + piece if rest else piece
@@ -55,8 +55,8 @@ def load(pieces: Iterable[bytes]) -> PartitionState:
 class _Loader:
     """A state that is being loaded. Items belong to the table or the index of the last TABLE or INDEX frame."""
 
-    def __init__(self) -> None:
-        self.state = PartitionState()
+    def __init__(self, new_store: NewStore) -> None:
+        self.state = PartitionState(new_store=new_store)
         self.ended = False
         self._outbox = Outbox()
         self._table: Table | None = None
@@ -129,7 +129,7 @@ class _Loader:
         if genesis is not None:
             genesis = Genesis(**{**genesis, "log_id": bytes.fromhex(genesis["log_id"])})
         limits = limits_named(header.pop("limits"))
-        self.state = PartitionState(genesis=genesis, limits=limits, **header)
+        self.state = PartitionState(genesis=genesis, limits=limits, new_store=self.state.new_store, **header)
 
     def _load_rollout(self, version: int, applied: list[Any], pending: list[Any], filled: list[Any]) -> None:
         tables = {table: Pending(version, delayed) for table, version, delayed in pending}
@@ -152,7 +152,7 @@ class _Loader:
         self.state.deferred.append((sender, message))
 
     def _begin_table(self, definition: TableDefinition) -> None:
-        table = self.state.tables[definition.id] = Table(definition)
+        table = self.state.tables[definition.id] = Table(definition, self.state.new_store)
         self._table, self._store = table, table.items
         self._is_index = False
         self._is_sharing = any(index.kept is None for index in table.indexes.values())

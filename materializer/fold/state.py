@@ -24,7 +24,7 @@ from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
 from .feed.capture import CapturePeriod, CapturePeriods, update_periods
-from .storage import Store
+from .storage import MemoryStore, NewStore
 from .transactions.state import Transactions
 
 ORIGINS_KEPT = 1024
@@ -46,9 +46,9 @@ class Index:
 
     __slots__ = ("complete_senders", "cursor", "definition", "is_sent", "kept", "store")
 
-    def __init__(self, definition: IndexDefinition, table: TableDefinition) -> None:
+    def __init__(self, definition: IndexDefinition, table: TableDefinition, new_store: NewStore) -> None:
         self.definition = definition
-        self.store = Store(definition.id, has_sort_key=True)
+        self.store = new_store(definition.id, True)
         self.cursor: tuple[int, bytes, bytes] | None = None
         self.is_sent = False
         self.complete_senders: list[int] = []
@@ -69,10 +69,11 @@ class Index:
 class Table:
     """A table: its definition, its items, its indexes by name."""
 
-    __slots__ = ("definition", "has_lsi", "indexes", "items")
+    __slots__ = ("_new_store", "definition", "has_lsi", "indexes", "items")
 
-    def __init__(self, definition: TableDefinition) -> None:
-        self.items = Store(definition.id, has_sort_key=bool(definition.key.sort))
+    def __init__(self, definition: TableDefinition, new_store: NewStore = MemoryStore) -> None:
+        self._new_store = new_store
+        self.items = new_store(definition.id, bool(definition.key.sort))
         self.indexes: dict[str, Index] = {}
         self.define(definition)
 
@@ -84,7 +85,7 @@ class Table:
         for index in definition.indexes:
             present = self.indexes.get(index.name)
             if present is None or present.definition.id != index.id:
-                present = Index(index, definition)
+                present = Index(index, definition, self._new_store)
             present.define(index)
             kept[index.name] = present
         self.indexes = kept
@@ -152,6 +153,7 @@ class PartitionState:
         voided: Records and commands that were declared void and skipped: offset, and index for a single command.
         periods: The capture periods in this partition, by table id.
         subscriptions: All subscriptions by name, at the catalog.
+        new_store: Makes the stores of new tables and indexes.
     """
 
     genesis: Genesis | None = None
@@ -173,6 +175,7 @@ class PartitionState:
     voided: list[tuple[int, int | None]] = field(default_factory=list)
     periods: CapturePeriods = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    new_store: NewStore = MemoryStore
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
     slots: range = field(init=False, default=slots_of(0, 1))
@@ -190,7 +193,7 @@ class PartitionState:
 
     def reset(self) -> None:
         """Become the empty state again, for all objects that refer to this one."""
-        PartitionState.__init__(self)
+        PartitionState.__init__(self, new_store=self.new_store)
 
     def _apply_genesis(self, genesis: Genesis) -> None:
         self.partition, self.partitions = genesis.partition, genesis.partitions
@@ -200,7 +203,7 @@ class PartitionState:
         """Create or redefine a table from the command with that sequence number on."""
         table = self.tables.get(definition.id)
         if table is None:
-            self.tables[definition.id] = Table(definition)
+            self.tables[definition.id] = Table(definition, self.new_store)
             self.names[definition.name] = definition.id
         else:
             table.define(definition)

@@ -1,6 +1,7 @@
-"""The store of items in memory.
+"""The store of items: its interface, and its form in memory.
 
-A store holds the items of one table, or the entries of one index, by (partition key, sort key):
+A store holds the items of one table, or the entries of one index, by (partition key, sort key). `Store` is the
+interface that the fold and the reads use; materializer/history/ implements it on versions. In memory:
 
     slot (4096) ──► partition key ──► a single item, with its sort key if the table has one
                                   └─► Collection, from the second item on
@@ -15,7 +16,7 @@ give the same answers; their history does not matter.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol, TypeAlias, final
 
@@ -46,6 +47,79 @@ class WriteObserver(Protocol):
     def keep(self, pk: bytes, sk: bytes, old: Stored | None) -> None:
         """Keep the item that a write replaced or removed; None if the write added one."""
         ...
+
+
+class Store(Protocol):
+    """A map from (partition key, sort key) to items. All implementations pass tests/unit/contracts/store_contract.py.
+
+    Attributes:
+        count: The number of items.
+        size: The sum of their sizes.
+        views: The open views, which receive each item that a write replaces or removes.
+    """
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def views(self) -> list[WriteObserver]: ...
+
+    def hash_of(self, pk: bytes) -> int:
+        """Return the hash of `pk`, which is its position in the order of a scan."""
+        ...
+
+    def slot_of(self, pk: bytes) -> int:
+        """Return the slot of `pk`."""
+        ...
+
+    def get(self, pk: bytes, sk: bytes) -> Stored | None:
+        """Return the item at a key."""
+        ...
+
+    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
+        """Store an item; return the item that it replaces."""
+        ...
+
+    def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
+        """Store many items that come after all items here, in the order of a scan."""
+        ...
+
+    def remove(self, pk: bytes, sk: bytes) -> Stored | None:
+        """Remove an item and return it; None if there is none."""
+        ...
+
+    def discard(self, count: int) -> None:
+        """Free `count` items or a few more, in any order. No other method may be called afterwards."""
+        ...
+
+    def collection_size(self, pk: bytes) -> int:
+        """Return the sum of the sizes of the items under `pk`."""
+        ...
+
+    def range(
+        self, pk: bytes, low: bytes = b"", high: bytes | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, Stored]]:
+        """Return the items under `pk` with low <= sort key < high. The store must not change during the iteration."""
+        ...
+
+    def scan(
+        self, start: tuple[int, bytes, bytes] | None = None, hash_low: int = 0, hash_high: int = HASHES
+    ) -> Iterator[tuple[int, bytes, bytes, Stored]]:
+        """Yield the items with hash_low <= hash < hash_high, by hash, partition key and sort key.
+
+        Args:
+            start: Begin after this (hash, pk, sk), which need not exist.
+            hash_low: The first hash of the segment.
+            hash_high: The first hash after it.
+        """
+        ...
+
+
+NewStore: TypeAlias = Callable[[int, bool], Store]
+"""Makes the store of a table or index, given its id and whether its keys have a sort key."""
 
 
 class _Chunks:
@@ -271,14 +345,9 @@ class _Slot(dict[bytes, _Alone | Collection]):
     __slots__ = ()
 
 
-class Store:
-    """A map from (partition key, sort key) to items.
-
-    Attributes:
-        count: The number of items.
-        size: The sum of their sizes.
-        views: The open views, which receive each item that a write replaces or removes.
-    """
+@final
+class MemoryStore:
+    """A store in memory."""
 
     __slots__ = (
         "_has_sort_key",
@@ -423,15 +492,6 @@ class Store:
         if not self._slots:
             self._occupied.clear()
         self.size = self.size * self.count // max(1, before)
-
-    def collection(self, pk: bytes) -> Collection | None:
-        """Return the items under `pk`, to be read only; None if there are none."""
-        held = self._held(pk)
-        if held is None or type(held) is Collection:
-            return held
-        collection = Collection()
-        collection.put(_sort_key(held), (held[0], held[1]))
-        return collection
 
     def collection_size(self, pk: bytes) -> int:
         """Return the sum of the sizes of the items under `pk`."""

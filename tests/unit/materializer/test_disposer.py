@@ -7,7 +7,7 @@ from foldb.materializer import disposer as disposal_module
 from foldb.materializer.disposer import Disposer
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.fold.storage import Store
+from foldb.materializer.fold.storage import MemoryStore, Store
 from foldb.materializer.fold.view import StoreView
 from foldb.materializer.refold import refold
 from foldb.materializer.worker import Worker
@@ -22,14 +22,14 @@ def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disposal_module, "PORTION_ITEMS", PORTION)
 
 
-def store_of(items: int, size: int = 10) -> Store:
-    store = Store(7, has_sort_key=True)
+def store_of(items: int, size: int = 10) -> MemoryStore:
+    store = MemoryStore(7, has_sort_key=True)
     for number in range(items):
         store.put(b"%d" % (number % 13), b"%d" % number, (b"x", size))
     return store
 
 
-def counts_by_turn(loop: FakeLoop, store: Store) -> list[int]:
+def counts_by_turn(loop: FakeLoop, store: MemoryStore) -> list[int]:
     """Return the number of items freed in each turn, until all are freed."""
     freed = []
     while store.count:

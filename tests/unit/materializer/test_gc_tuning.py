@@ -2,7 +2,7 @@
 
 import gc
 
-from foldb.materializer.fold.storage import Store
+from foldb.materializer.fold.storage import MemoryStore
 from foldb.materializer.gc_tuning import short_pauses
 
 
@@ -19,7 +19,7 @@ def test_a_full_collection_looks_at_nothing_twice() -> None:
 
 def test_a_put_does_not_bring_a_whole_slot_back_before_the_collector() -> None:
     """A plain dict would be tracked again: Python untracks a dict of atoms until the next item."""
-    store = Store(1, has_sort_key=False)
+    store = MemoryStore(1, has_sort_key=False)
     for number in range(10_000):
         store.put(b"%d" % number, b"", (b"{}", 1))
     gc.collect()

@@ -10,7 +10,7 @@ import pytest
 from foldb.log.commands import Command
 from foldb.materializer import rebuild as rebuild_module
 from foldb.materializer.fold.state import PartitionState, Table
-from foldb.materializer.fold.storage import Store
+from foldb.materializer.fold.storage import MemoryStore
 from foldb.materializer.portions import portion
 from foldb.materializer.rebuild import Rebuild
 from foldb.materializer.refold import refold
@@ -263,14 +263,14 @@ def test_the_table_that_was_replaced_is_freed_in_turns(monkeypatch: pytest.Monke
     library = Library()
     before = library.table
     discards: list[int] = []
-    discard = Store.discard
+    discard = MemoryStore.discard
 
-    def counted(store: Store, count: int) -> None:
+    def counted(store: MemoryStore, count: int) -> None:
         was = store.count
         discard(store, count)
         discards.append(was - store.count)
 
-    monkeypatch.setattr(Store, "discard", counted)
+    monkeypatch.setattr(MemoryStore, "discard", counted)
     monkeypatch.setattr("foldb.materializer.disposer.PORTION_ITEMS", PORTION)
     job = library.begin()
     while not job.finished:

@@ -12,7 +12,7 @@ from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, digest_of, dump, dump_table
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
-from foldb.materializer.fold.storage import LISTS_UP_TO, Store
+from foldb.materializer.fold.storage import LISTS_UP_TO, MemoryStore
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, delete, index_request, put, table_request
 from tests.unit.materializer.random_log import random_log
 
@@ -228,7 +228,7 @@ def test_a_collection_of_any_size_is_one_again_however_it_was_cut(count: int) ->
 @pytest.mark.parametrize("has_sort_key", [False, True])
 @pytest.mark.parametrize("count", [1, 10, 1000, 20_000])
 def test_every_item_is_found_under_its_key(count: int, has_sort_key: bool) -> None:
-    put_one_by_one, extended = Store(7, has_sort_key), Store(7, has_sort_key)
+    put_one_by_one, extended = MemoryStore(7, has_sort_key), MemoryStore(7, has_sort_key)
     for number in range(count):
         sk = b"%d" % (number % 3) if has_sort_key else b""
         put_one_by_one.put(b"%d" % (number // 2 if has_sort_key else number), sk, (b"%d" % number, number))
