@@ -62,6 +62,13 @@ def dump(state: PartitionState) -> Iterator[bytes]:
     yield _frame(END, b"")
 
 
+def outline(state: PartitionState) -> Iterator[bytes]:
+    """Serialize the state without items and index entries. `load` reads it as a state whose stores are empty."""
+    yield from _front(state)
+    yield from (frame for frame, _ in _parts(state))
+    yield _frame(END, b"")
+
+
 def dump_table(table: Table) -> Iterator[bytes]:
     """Serialize one table with its indexes."""
     for frame, store in _parts_of(table):

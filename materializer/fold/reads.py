@@ -272,7 +272,7 @@ class PageReader:
         is_part = isinstance(request, ScanRequest) and request.room is not None
         tail = None
         if done.tail is not None and (done.goes_on or is_part):
-            tail = _last_key(self._table, index, done.tail[-1])
+            tail = last_key(self._table, index, done.tail[-1])
         return Page(
             items=[] if request.count_only else done.items,
             count=len(done.items),
@@ -319,7 +319,7 @@ def _projector(request: Request) -> Callable[[bytes], bytes | None]:
     return show
 
 
-def _last_key(table: Table, index: Index | None, stored: Stored) -> bytes:
+def last_key(table: Table, index: Index | None, stored: Stored) -> bytes:
     """Return the JSON of LastEvaluatedKey: the table's key, and the index's. Every entry holds both."""
     item = load(stored[0])
     names = table.definition.key.names if index is None else _index_key_names(table, index)

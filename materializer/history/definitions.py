@@ -1,0 +1,74 @@
+"""The definitions of tables over time.
+
+Definitions change seldom, so all of them are in memory, in the order of the log. A cut includes the first n changes.
+The tables after n changes are computed once and kept for the next reads.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import orjson
+
+from ...model.tables import TableDefinition
+from .engine import Batch, Engine
+from .timeline import put_definition_row, read_definitions, time_at
+from .version_keys import offset_of
+
+_CATALOGS_KEPT: Final = 16
+
+
+class Catalog(NamedTuple):
+    """The tables at a cut: definitions by id, and ids by name."""
+
+    definitions: Mapping[int, TableDefinition]
+    names: Mapping[str, int]
+
+
+class Definitions:
+    """See the module."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Load the definitions that the engine has."""
+        self._places: list[int] = []
+        self._times: list[int] = []
+        self._changes: list[tuple[int, TableDefinition | None]] = []
+        self._after = lru_cache(_CATALOGS_KEPT)(self._replay)
+        for place, table_id, text in read_definitions(engine):
+            definition = TableDefinition.from_json(orjson.loads(text)) if text else None
+            self._add(place, time_at(engine, offset_of(place)), table_id, definition)
+
+    def add(
+        self, batch: Batch, place: int, log_time: int, table_id: int, definition: TableDefinition | None
+    ) -> None:
+        """Add the definition that a command gave a table; None if it dropped the table."""
+        text = b"" if definition is None else orjson.dumps(definition.to_json(), option=orjson.OPT_SORT_KEYS)
+        put_definition_row(batch, place, table_id, text)
+        self._add(place, log_time, table_id, definition)
+
+    def at_place(self, place: int) -> Catalog:
+        """Return the tables after the command at that place."""
+        return self._after(bisect_right(self._places, place))
+
+    def at_time(self, time_ms: int) -> Catalog:
+        """Return the tables at a time."""
+        return self._after(bisect_right(self._times, time_ms))
+
+    def newest(self) -> Mapping[int, TableDefinition]:
+        """Return the definitions after all commands."""
+        return self._after(len(self._changes)).definitions
+
+    def _add(self, place: int, log_time: int, table_id: int, definition: TableDefinition | None) -> None:
+        self._places.append(place)
+        self._times.append(log_time)
+        self._changes.append((table_id, definition))
+
+    def _replay(self, count: int) -> Catalog:
+        definitions: dict[int, TableDefinition] = {}
+        for table_id, definition in self._changes[:count]:
+            if definition is None:
+                del definitions[table_id]
+            else:
+                definitions[table_id] = definition
+        return Catalog(definitions, {each.name: table_id for table_id, each in definitions.items()})

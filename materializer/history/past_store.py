@@ -1,0 +1,199 @@
+"""A store at a cut, to be read only: of each key the newest version that is visible at the cut.
+
+    range, scan    next key ──► its newest version ──► the one at the cut ──► the next key
+                                        one seek if it is newer than the cut ──┘   └── one seek over older versions
+
+So the cost of a page depends on the keys in it, and hardly on the number of their versions. Keys that are deleted at
+the cut are looked at as well: `Looks` counts versions, and ends a page that would look at too many.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NoReturn
+
+from ..fold.storage import HASHES, Stored, WriteObserver
+from .engine import Engine, VersionCursor
+from .timeline import Figures, figures_at, late_growth
+from .version_keys import AFTER_OLDEST, STAMP_BYTES, StoreKeys, is_visible, read_key
+
+PAGE_LOOKS: Final = 10_000
+"""The versions that one page looks at, at most."""
+
+# Older versions of a key that are passed one by one, before a seek passes the rest. A seek costs about four steps.
+_STEPS: Final = 4
+
+
+class Looks:
+    """Counts the versions that a page looks at.
+
+    Attributes:
+        stopped_at: An item of the last key that the page looked at, if it ended because of the count.
+    """
+
+    __slots__ = ("_left", "stopped_at")
+
+    def __init__(self, most: int = PAGE_LOOKS) -> None:
+        self._left = most
+        self.stopped_at: Stored | None = None
+
+    def take(self, count: int) -> bool:
+        """Count versions; return whether the page may look at more."""
+        self._left -= count
+        return self._left > 0
+
+
+class PastStore:
+    """See the module. Its answers never change.
+
+    Args:
+        cut: The stamp of the cut.
+        place: The last place of the log that the cut includes.
+        time_ms: The time of a cut by time; None for a cut by position.
+        looks: Limits the versions that are looked at.
+    """
+
+    __slots__ = ("_cut", "_engine", "_figures", "_id", "_keys", "_looks", "_place", "_time_ms", "views")
+
+    def __init__(
+        self,
+        engine: Engine,
+        store_id: int,
+        cut: bytes,
+        place: int,
+        time_ms: int | None = None,
+        looks: Looks | None = None,
+    ) -> None:
+        self._engine = engine
+        self._id = store_id
+        self._keys = StoreKeys(store_id)
+        self._cut = cut
+        self._place = place
+        self._time_ms = time_ms
+        self._looks = looks
+        self._figures: Figures | None = None
+        self.views: list[WriteObserver] = []  # never called: nothing writes to this store
+
+    @property
+    def count(self) -> int:
+        """The number of items."""
+        return self._read_figures().items
+
+    @property
+    def size(self) -> int:
+        """The sum of their sizes."""
+        return self._read_figures().size
+
+    def hash_of(self, pk: bytes) -> int:
+        """Return the hash of `pk`, which is its position in the order of a scan."""
+        return self._keys.hash_of(pk)
+
+    def slot_of(self, pk: bytes) -> int:
+        """Return the slot of `pk`."""
+        return self._keys.slot_of(pk)
+
+    def get(self, pk: bytes, sk: bytes) -> Stored | None:
+        """Return the item at a key."""
+        key = self._keys.key(pk, sk)
+        cursor = self._engine.chains()
+        at = cursor.seek(key + self._cut)
+        while at is not None and at.startswith(key):
+            if is_visible(at[-STAMP_BYTES:], self._cut):
+                return cursor.value()
+            at = cursor.next()
+        return None
+
+    def collection_size(self, pk: bytes) -> int:
+        """Return the sum of the sizes of the items under `pk`."""
+        return sum(size for _, (_, size) in self.range(pk))
+
+    def range(
+        self, pk: bytes, low: bytes = b"", high: bytes | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, Stored]]:
+        """Return the items under `pk` with low <= sort key < high."""
+        walk = walk_back if reverse else walk_on
+        first, end = self._keys.range(pk, low, high)
+        for key, stored in walk(self._engine.versions(), first, end, self._cut, self._looks):
+            yield read_key(key)[2], stored
+
+    def scan(
+        self, start: tuple[int, bytes, bytes] | None = None, hash_low: int = 0, hash_high: int = HASHES
+    ) -> Iterator[tuple[int, bytes, bytes, Stored]]:
+        """Yield the items with hash_low <= hash < hash_high, by hash, partition key and sort key."""
+        first, end = self._keys.hashes(start, hash_low, hash_high)
+        for key, stored in walk_on(self._engine.versions(), first, end, self._cut, self._looks):
+            yield *read_key(key), stored
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        """Refuse a write: the past does not change."""
+        raise AssertionError("a store at a cut is read only")
+
+    put = remove = extend = discard = _refuse
+
+    def _read_figures(self) -> Figures:
+        if self._figures is None:
+            items, size = figures_at(self._engine, self._id, self._place)
+            if self._time_ms is not None:
+                late = late_growth(self._engine, self._id, self._time_ms)
+                items, size = items + late.items, size + late.size
+            self._figures = Figures(items, size)
+        return self._figures
+
+
+def walk_on(
+    cursor: VersionCursor, first: bytes, end: bytes, cut: bytes, looks: Looks | None = None
+) -> Iterator[tuple[bytes, Stored]]:
+    """Yield key and item of the keys between both bounds, in their order."""
+    at = cursor.seek(first)
+    while at is not None and at < end:
+        key = at[:-STAMP_BYTES]
+        looked = 1
+        if not is_visible(at[-STAMP_BYTES:], cut):
+            at = cursor.seek(key + cut)
+            looked += 1
+            while at is not None and at.startswith(key) and not is_visible(at[-STAMP_BYTES:], cut):
+                at = cursor.next()
+                looked += 1
+        stored = None
+        if at is not None and at.startswith(key):
+            stored = cursor.value()
+            if stored is not None:
+                yield key, stored
+            at = cursor.next()
+            for _ in range(_STEPS):
+                if at is None or not at.startswith(key):
+                    break
+                at = cursor.next()
+                looked += 1
+            else:
+                at = cursor.seek(key + AFTER_OLDEST)
+        if looks is not None and not looks.take(looked):
+            looks.stopped_at = stored or _oldest(cursor, key)
+            return
+
+
+def walk_back(
+    cursor: VersionCursor, first: bytes, end: bytes, cut: bytes, looks: Looks | None = None
+) -> Iterator[tuple[bytes, Stored]]:
+    """Yield key and item of the keys between both bounds, in the reverse order."""
+    at = cursor.seek_back(end)  # no key ends in the bytes of a bound, so this is before it
+    while at is not None and at >= first:
+        key = at[:-STAMP_BYTES]
+        looked = 1
+        stored = None
+        if is_visible(at[-STAMP_BYTES:], cut):  # the oldest version
+            at = cursor.seek(key + cut)
+            while at is not None and not is_visible(at[-STAMP_BYTES:], cut):
+                at = cursor.next()
+                looked += 1
+            stored = cursor.value()
+            if stored is not None:
+                yield key, stored
+        if looks is not None and not looks.take(looked):
+            looks.stopped_at = stored or _oldest(cursor, key)
+            return
+        at = cursor.seek_back(key)
+
+
+def _oldest(cursor: VersionCursor, key: bytes) -> Stored | None:
+    """Return the oldest version of a key. It is an item: nothing removes a key before it exists."""
+    cursor.seek_back(key + AFTER_OLDEST)
+    return cursor.value()

@@ -1,0 +1,207 @@
+"""The storage of a history on disk: a RocksDB database with two column families.
+
+RocksDB because its keys have any length, it compresses, it checks its blocks, and after a crash it recovers the first
+batches whole. The write-ahead log is written with each batch and synced by `sync`: a killed process loses nothing, a
+power cut at most the time since then, which the log of commands has. One process opens the database at a time.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    ColumnFamily,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    RdictIter,
+    ReadOptions,
+    SliceTransform,
+    WriteBatch,
+)
+
+from ..fold.storage import Stored
+from .engine import DamagedHistoryError, HistoryInUseError
+from .version_keys import COLLECTION_PREFIX_BYTES
+
+_ROWS: Final = "rows"
+_SIZE_BYTES: Final = 4
+_CACHE_BYTES: Final = 64 << 20
+_BLOCK_BYTES: Final = 8 << 10
+_BUFFER_BYTES: Final = 32 << 20
+_LOCKED: Final = "/LOCK: "  # in RocksDB's message
+_BLOOM_BITS: Final = 10  # one in a hundred keys without a version is searched on disk
+
+Result = TypeVar("Result")
+
+
+class RocksEngine:
+    """See engine.py."""
+
+    is_durable: Final = True
+
+    def __init__(self, folder: Path) -> None:
+        """Open the storage in `folder`, or create it.
+
+        Raises:
+            DamagedHistoryError: The storage is damaged, or of a later RocksDB.
+            HistoryInUseError: Another process has opened the storage.
+        """
+        self._folder = folder
+        self._open()
+
+    def _open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        cache = Cache(_CACHE_BYTES)
+        versions = _options(cache)
+        versions.set_prefix_extractor(SliceTransform.create_fixed_prefix(COLLECTION_PREFIX_BYTES))
+        families = {"default": versions, _ROWS: _options(cache)}
+        self._database = _checked(lambda: Rdict(str(self._folder), _options(cache), families))
+        self._rows = self._database.get_column_family(_ROWS)
+        self._row_family = self._database.get_column_family_handle(_ROWS)
+        self._ordered = ReadOptions()
+        self._ordered.set_total_order_seek(True)
+        self._chained = ReadOptions()
+
+    def versions(self) -> "_VersionCursor":
+        """Return a cursor over all versions."""
+        return _VersionCursor(self._database.iter(self._ordered))
+
+    def chains(self) -> "_VersionCursor":
+        """Return a cursor that skips the files whose Bloom filter excludes a store and hash."""
+        return _VersionCursor(self._database.iter(self._chained))
+
+    def rows(self) -> "_RowCursor":
+        """Return a cursor over all rows."""
+        return _RowCursor(self._rows.iter())
+
+    def row(self, key: bytes) -> bytes | None:
+        """Return the value of a row."""
+        value: bytes | None = _checked(lambda: self._rows.get(key))
+        return value
+
+    def batch(self) -> "_Batch":
+        """Return an empty batch."""
+        return _Batch(self._database, self._row_family)
+
+    def sync(self) -> None:
+        """Sync the write-ahead log."""
+        _checked(lambda: self._database.flush_wal(sync=True))
+
+    def compact(self) -> None:
+        """Merge all files, as RocksDB does over time."""
+        for family in (self._database, self._rows):
+            family.flush()
+            family.compact_range(None, None)
+
+    def clear(self) -> None:
+        """Delete the files, and begin with an empty database."""
+        self.close()
+        shutil.rmtree(self._folder)
+        self._open()
+
+    def close(self) -> None:
+        """Sync, and release the database."""
+        self._rows.close()
+        self._database.close()
+
+
+class _Batch:
+    """A batch of RocksDB; see engine.py."""
+
+    __slots__ = ("_database", "_delete", "_put", "_row_family", "_writes")
+
+    def __init__(self, database: Rdict, row_family: ColumnFamily) -> None:
+        self._database = database
+        self._writes = WriteBatch(raw_mode=True)
+        self._put, self._delete = self._writes.put, self._writes.delete
+        self._row_family = row_family
+
+    def put_version(self, key: bytes, stored: Stored | None) -> None:
+        self._put(key, b"" if stored is None else stored[1].to_bytes(_SIZE_BYTES, "big") + stored[0])
+
+    def delete_version(self, key: bytes) -> None:
+        self._delete(key)
+
+    def put_row(self, key: bytes, value: bytes) -> None:
+        self._put(key, value, self._row_family)
+
+    def delete_row(self, key: bytes) -> None:
+        self._delete(key, self._row_family)
+
+    def write(self) -> None:
+        _checked(lambda: self._database.write(self._writes))
+
+
+class _RowCursor:
+    """A cursor over one column family."""
+
+    __slots__ = ("_iterator",)
+
+    def __init__(self, iterator: RdictIter) -> None:
+        self._iterator = iterator
+
+    def seek(self, key: bytes) -> bytes | None:
+        self._iterator.seek(key)
+        return self._key()
+
+    def seek_back(self, key: bytes) -> bytes | None:
+        self._iterator.seek_for_prev(key)
+        return self._key()
+
+    def next(self) -> bytes | None:
+        self._iterator.next()
+        return self._key()
+
+    def value(self) -> Any:
+        return self._iterator.value()
+
+    def _key(self) -> bytes | None:
+        key: bytes | None = self._iterator.key()
+        if key is None:
+            _checked(self._iterator.status)
+        return key
+
+
+class _VersionCursor(_RowCursor):
+    """A cursor over the versions."""
+
+    __slots__ = ()
+
+    def value(self) -> Stored | None:
+        data: bytes = self._iterator.value()
+        return (data[_SIZE_BYTES:], int.from_bytes(data[:_SIZE_BYTES], "big")) if data else None
+
+
+def _options(cache: Cache) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_write_buffer_size(_BUFFER_BYTES)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_bottommost_compression_type(DBCompressionType.zstd())
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_keep_log_file_num(2)
+    options.set_stats_dump_period_sec(0)
+    options.set_max_open_files(256)
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_block_size(_BLOCK_BYTES)
+    table.set_bloom_filter(_BLOOM_BITS, False)
+    table.set_format_version(5)
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def _checked(call: Callable[[], Result]) -> Result:
+    """Call RocksDB, whose binding raises plain exceptions."""
+    try:
+        return call()
+    except Exception as error:
+        if _LOCKED in str(error):
+            raise HistoryInUseError(f"another process has opened the history: {error}") from error
+        raise DamagedHistoryError(f"the history cannot be read: {error}") from error

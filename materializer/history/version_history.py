@@ -1,0 +1,144 @@
+"""A history that reads versions: see history.py for the interface.
+
+at(cut) ──► stamp of the cut ──► VersionedState ──► Table with its definition at the cut, and stores at the cut
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ...log.commands import Position
+from ...model.limits import MODERN, Limits
+from ...model.tables import TableDefinition
+from ..fold.read_requests import Page
+from ..fold.reads import PageReader, Request, last_key
+from ..fold.state import Table
+from .definitions import Catalog, Definitions
+from .engine import Engine
+from .history import HorizonError, NotFoldedError, PartitionCut, TimeCut
+from .past_store import PAGE_LOOKS, Looks, PastStore
+from .timeline import last_offset_at, time_at
+from .version_keys import place_of, stamp, time_stamp
+
+_WHOLE_PAGE: Final = 1 << 62
+
+
+class VersionHistory:
+    """The past of one partition. A follower (follower.py) keeps the attributes up to date.
+
+    Attributes:
+        horizon: The oldest position that can be read.
+        next_offset: The offset, with the log's base, after the newest that can be read.
+        log_time: Log time there.
+        closed_before: The times below this one are closed.
+        limits: The limits of the log.
+        definitions: The definitions of tables over time.
+    """
+
+    def __init__(self, engine: Engine, partition: int, first_offset: int) -> None:
+        self.engine = engine
+        self.horizon = Position(partition, first_offset)
+        self.next_offset = first_offset
+        self.log_time = 0
+        self.closed_before = 0
+        self.limits: Limits = MODERN
+        self.definitions = Definitions(engine)
+
+    @property
+    def position(self) -> Position:
+        """The newest position that can be read, with its log time."""
+        return Position(self.horizon.partition, self.next_offset - 1, time_ms=self.log_time)
+
+    def is_closed(self, time_ms: int) -> bool:
+        """Return whether the state at a time is final."""
+        return time_ms < self.closed_before
+
+    def at(self, cut: PartitionCut) -> "VersionedState":
+        """Return the state at a cut.
+
+        Raises:
+            HorizonError: The cut is older than the horizon.
+            NotFoldedError: The cut is newer than `position`, or is a time that is not closed.
+        """
+        if isinstance(cut, TimeCut):
+            return self._at_time(cut.time_ms)
+        if cut.offset >= self.next_offset:
+            raise NotFoldedError(f"position {cut.text()} is not folded yet")
+        if cut.offset < self.horizon.offset:
+            raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
+        place = place_of(cut.offset, cut.index)
+        time_ms = time_at(self.engine, cut.offset)
+        position = Position(cut.partition, cut.offset, cut.index, time_ms)
+        return VersionedState(self, stamp(time_ms, place), position, self.definitions.at_place(place), None)
+
+    def _at_time(self, time_ms: int) -> "VersionedState":
+        if not self.is_closed(time_ms):
+            raise NotFoldedError(f"the state at {time_ms} ms is not final yet")
+        first, partition = self.horizon.offset, self.horizon.partition
+        offset = last_offset_at(self.engine, time_ms, first, self.next_offset)
+        if offset is None:
+            raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
+        position = Position(partition, offset, time_ms=time_at(self.engine, offset))
+        return VersionedState(self, time_stamp(time_ms), position, self.definitions.at_time(time_ms), time_ms)
+
+
+class VersionedState:
+    """The state of a partition at a cut, to be read only; see `PastState` in history.py."""
+
+    def __init__(
+        self, history: VersionHistory, cut: bytes, position: Position, catalog: Catalog, time_ms: int | None
+    ) -> None:
+        self.position = position
+        self.limits = history.limits
+        self.names = catalog.names
+        self._engine = history.engine
+        self._cut = cut
+        self._time_ms = time_ms
+        self._definitions = catalog.definitions
+        self.tables: Mapping[int, Table] = _Tables(self)
+
+    def table(self, definition: TableDefinition, looks: Looks | None = None) -> Table:
+        """Return a table with stores at the cut."""
+        place = place_of(self.position.offset, self.position.index)
+        return Table(
+            definition,
+            lambda store_id, _: PastStore(self._engine, store_id, self._cut, place, self._time_ms, looks),
+        )
+
+    def read_page(
+        self, request: Request, page_bytes: int = MODERN.page_bytes, looks: int = PAGE_LOOKS
+    ) -> Page:
+        """Read a page of a Query or Scan. The page also ends after it has looked at `looks` versions.
+
+        Raises:
+            KeyError: The table did not exist.
+            ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
+        """
+        counter = Looks(looks)
+        table = self.table(self._definitions[request.table], counter)
+        page = PageReader(table, request, page_bytes).read(_WHOLE_PAGE)
+        assert page is not None, "a portion without a bound is the whole page"
+        if counter.stopped_at is not None and page.last is None:
+            index = None if request.index is None else table.indexes[request.index]
+            page.last = page.tail = last_key(table, index, counter.stopped_at)
+        return page
+
+
+class _Tables(Mapping[int, Table]):
+    """The tables at a cut, by id. Each is made when it is used: a request needs one of many."""
+
+    def __init__(self, state: VersionedState) -> None:
+        self._state = state
+        self._made: dict[int, Table] = {}
+
+    def __getitem__(self, table_id: int) -> Table:
+        table = self._made.get(table_id)
+        if table is None:
+            table = self._state.table(self._state._definitions[table_id])
+            self._made[table_id] = table
+        return table
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._state._definitions)
+
+    def __len__(self) -> int:
+        return len(self._state._definitions)

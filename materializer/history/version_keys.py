@@ -1,0 +1,131 @@
+"""Keys of versions: their byte order is the order of a scan and, at one key, from the newest version to the oldest.
+
+    version   ::= key  stamp
+    key       ::= store (4)  hash of the partition key (8)  part(partition key)  part(sort key)      (model/keys.py)
+    stamp     ::= inverse of the effective time (8)  inverse of the place (8)
+    place     ::= offset, with the log's base, * 2^14 + index of the command
+    inverse n ::= 2^64 - 1 - n
+
+A cut is a stamp too: that of the newest version that a read at the cut may find. A cut by time has the greatest place,
+so every version of that time is visible. A cut by position has the log time there. The effective time of a version is
+at most the log time of its record, and never falls along a key. So the first version at or after the stamp of the cut
+is the right one, unless its place is after the cut: the write of a transaction that was decided before the cut and
+folded after it. Such versions are skipped.
+"""
+
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+
+from ...model.keys import key_hash, part, split
+
+STAMP_BYTES: Final = 16
+NEWEST: Final = bytes(STAMP_BYTES)
+"""The stamp at which the newest version is visible."""
+AFTER_OLDEST: Final = b"\xff" * STAMP_BYTES + b"\0"
+"""Sorts after the stamps of all versions of a key."""
+COLLECTION_PREFIX_BYTES: Final = 12
+"""The bytes of a key that all versions under one partition key share: store and hash."""
+
+LAST_INDEX: Final = (1 << 14) - 1  # an entry has at most 10,000 commands
+_INDEX_BITS: Final = 14
+_LAST: Final = (1 << 64) - 1
+_STAMP: Final = Struct(">QQ")
+_ESCAPED_NUL: Final = b"\0\xff"
+_END: Final = b"\0\0"
+
+
+def place_of(offset: int, index: int | None) -> int:
+    """Return the place of a command; without an index that of the end of its entry."""
+    return offset << _INDEX_BITS | (LAST_INDEX if index is None else index)
+
+
+def offset_of(place: int) -> int:
+    """Return the offset of a place."""
+    return place >> _INDEX_BITS
+
+
+def stamp(time_ms: int, place: int) -> bytes:
+    """Return the stamp of a version, or of a cut by position."""
+    return _STAMP.pack(_LAST - time_ms, _LAST - place)
+
+
+def time_stamp(time_ms: int) -> bytes:
+    """Return the stamp of a cut by time."""
+    return _STAMP.pack(_LAST - time_ms, 0)
+
+
+def read_stamp(data: bytes) -> tuple[int, int]:
+    """Return effective time and place of a stamp.
+
+    >>> read_stamp(stamp(1700000000000, place_of(7, 3))) == (1700000000000, place_of(7, 3))
+    True
+    """
+    time_ms, place = _STAMP.unpack(data)
+    return _LAST - time_ms, _LAST - place
+
+
+def is_visible(version: bytes, cut: bytes) -> bool:
+    """Return whether a read at the cut may find the version; both are stamps."""
+    return version >= cut and version[8:] >= cut[8:]
+
+
+class StoreKeys:
+    """Computes the keys of one store. The last partition key is kept, because a write first reads its item."""
+
+    __slots__ = ("_id", "_last", "_last_hash", "_last_pk", "_owner", "prefix")
+
+    def __init__(self, store_id: int) -> None:
+        self._id = store_id
+        self._owner = blake2b(store_id.to_bytes(8, "big"), digest_size=8)
+        self.prefix = store_id.to_bytes(4, "big")
+        self._last_pk: bytes | None = None
+        self._last_hash = self._last = b""
+
+    def collection(self, pk: bytes) -> bytes:
+        """Return the beginning of all keys under a partition key."""
+        if pk != self._last_pk:
+            hashed = self._owner.copy()
+            hashed.update(pk)
+            self._last_hash = hashed.digest()
+            self._last = self.prefix + self._last_hash + part(pk)
+            self._last_pk = pk
+        return self._last
+
+    def key(self, pk: bytes, sk: bytes) -> bytes:
+        """Return the key of an item."""
+        return self.collection(pk) + sk.replace(b"\0", _ESCAPED_NUL) + _END
+
+    def slot_of(self, pk: bytes) -> int:
+        """Return the slot of a partition key."""
+        self.collection(pk)
+        first, second = self._last_hash[:2]
+        return first << 4 | second >> 4
+
+    def hash_of(self, pk: bytes) -> int:
+        """Return the hash of a partition key."""
+        return key_hash(self._id, pk)
+
+    def range(self, pk: bytes, low: bytes, high: bytes | None) -> tuple[bytes, bytes]:
+        """Return the bounds of the keys under `pk` with low <= sort key < high; the upper bound is excluded."""
+        collection = self.collection(pk)
+        first = collection + low.replace(b"\0", _ESCAPED_NUL)
+        if high is None:
+            return first, collection[:-1] + b"\1"  # the partition key's part ends in 00 00
+        return first, collection + high.replace(b"\0", _ESCAPED_NUL)
+
+    def hashes(self, start: tuple[int, bytes, bytes] | None, low: int, high: int) -> tuple[bytes, bytes]:
+        """Return the bounds of the keys after `start` with low <= hash < high; the upper bound is excluded."""
+        last = (int.from_bytes(self.prefix, "big") + 1).to_bytes(4, "big")
+        end = last if high > _LAST else self.prefix + high.to_bytes(8, "big")
+        first = self.prefix + low.to_bytes(8, "big")
+        if start is not None:
+            after = self.prefix + start[0].to_bytes(8, "big") + part(start[1]) + part(start[2]) + AFTER_OLDEST
+            first = max(first, after)
+        return first, end
+
+
+def read_key(key: bytes) -> tuple[int, bytes, bytes]:
+    """Return hash, partition key and sort key of a key."""
+    pk, sk = split(key[COLLECTION_PREFIX_BYTES:])
+    return int.from_bytes(key[4:COLLECTION_PREFIX_BYTES], "big"), pk, sk

@@ -1,0 +1,268 @@
+"""A store that keeps every version of its items, and shows the newest: the store of the history's own fold.
+
+    put, remove ──► a version in the batch, a change on the timeline      VersionWriter.flush ──► one batch
+    get         ──► recent versions, in memory ──► the newest version of the key, in the engine
+
+The writer is the same for all stores of a state. It knows the command that is being folded, which gives each version
+its stamp, and writes the versions of whole records only.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..fold.storage import HASHES, Stored, WriteObserver
+from .engine import Batch, Engine
+from .past_store import walk_back, walk_on
+from .timeline import Figures, change_of, put_late_row, put_timeline_row
+from .version_keys import NEWEST, StoreKeys, read_key, read_stamp, stamp
+
+# Newest versions that are kept in memory, in two generations: the older one is dropped when the younger is full.
+_GENERATION_BYTES: Final = 24 << 20
+_VERSION_BYTES: Final = 250  # of a kept version, in addition to its item
+_SIZES_KEPT: Final = 10_000  # item collections whose size is kept
+
+_UNKNOWN: Final = (b"", -1)
+
+
+class VersionWriter:
+    """Collects the versions of records and writes them in batches.
+
+    Attributes:
+        batch: The batch that the next `flush` writes.
+        stamp: The stamp of the versions that the current command writes.
+        is_late: Whether their effective time is below the log time.
+        unflushed: The newest versions that are not in the engine yet.
+        versions: The number of versions written so far.
+    """
+
+    __slots__ = (
+        "_cursor",
+        "_engine",
+        "_kept_bytes",
+        "_log_time",
+        "_older",
+        "_recent",
+        "_touched",
+        "batch",
+        "is_late",
+        "stamp",
+        "unflushed",
+        "versions",
+    )
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._log_time = 0
+        self._touched: list[VersionStore] = []
+        self.stamp = NEWEST
+        self.is_late = False
+        self.versions = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop everything that is not written."""
+        self.batch: Batch = self._engine.batch()
+        self.unflushed: dict[bytes, Stored | None] = {}
+        self._recent: dict[bytes, Stored | None] = {}
+        self._older: dict[bytes, Stored | None] = {}
+        self._kept_bytes = 0
+        self._cursor = self._engine.chains()
+        self._touched.clear()
+
+    def begin_command(self, log_time: int, effective_time: int, place: int) -> None:
+        """Set the command whose versions follow."""
+        self._log_time = log_time
+        self.stamp = stamp(effective_time, place)
+        self.is_late = effective_time < log_time
+
+    def newest(self, key: bytes) -> Stored | None:
+        """Return the newest version of a key, also if it is not written yet."""
+        found = self._recent.get(key, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
+        found = self._older.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
+            at = self._cursor.seek(key)
+            found = self._cursor.value() if at is not None and at.startswith(key) else None
+        self._keep(key, found)
+        return found
+
+    def write(self, store: "VersionStore", key: bytes, stored: Stored | None) -> bytes:
+        """Add a version; return its key with its stamp."""
+        if not store.changes:
+            self._touched.append(store)
+        version = key + self.stamp
+        self.batch.put_version(version, stored)
+        self.unflushed[key] = stored
+        self._keep(key, stored)
+        self.versions += 1
+        return version
+
+    def end_record(self, offset: int) -> None:
+        """Add the timeline's rows of a record."""
+        for store in self._touched:
+            put_timeline_row(
+                self.batch, store.prefix, offset, Figures(store.count, store.size), store.changes
+            )
+            store.changes.clear()
+            for late, growth in store.late.items():
+                effective_time, place = read_stamp(late)
+                put_late_row(self.batch, store.id, self._log_time, place, effective_time, growth)
+            store.late.clear()
+        self._touched.clear()
+
+    def flush(self) -> None:
+        """Write the batch."""
+        assert not self._touched, "a batch has whole records"
+        self.batch.write()
+        self.batch = self._engine.batch()
+        self.unflushed.clear()
+        if self._kept_bytes > _GENERATION_BYTES:
+            self._older, self._recent, self._kept_bytes = self._recent, {}, 0
+        self._cursor = self._engine.chains()
+
+    def _keep(self, key: bytes, stored: Stored | None) -> None:
+        self._recent[key] = stored
+        self._kept_bytes += _VERSION_BYTES if stored is None else _VERSION_BYTES + len(stored[0])
+
+
+class VersionStore:
+    """See the module.
+
+    Attributes:
+        id: The id of the table or index.
+        count: The number of items.
+        size: The sum of their sizes.
+        views: The open views.
+        changes: The timeline's changes by the current record.
+        late: The growth of count and size by the late versions of the current record, by stamp.
+    """
+
+    __slots__ = ("_engine", "_keys", "_sizes", "_writer", "changes", "count", "id", "late", "size", "views")
+
+    def __init__(self, engine: Engine, writer: VersionWriter, store_id: int, figures: Figures) -> None:
+        self.id = store_id
+        self.count, self.size = figures
+        self.views: list[WriteObserver] = []
+        self.changes: list[bytes] = []
+        self.late: dict[bytes, Figures] = {}
+        self._engine = engine
+        self._writer = writer
+        self._keys = StoreKeys(store_id)
+        self._sizes: dict[bytes, int] = {}
+
+    @property
+    def prefix(self) -> bytes:
+        """The first bytes of the store's keys."""
+        return self._keys.prefix
+
+    def hash_of(self, pk: bytes) -> int:
+        """Return the hash of `pk`, which is its position in the order of a scan."""
+        return self._keys.hash_of(pk)
+
+    def slot_of(self, pk: bytes) -> int:
+        """Return the slot of `pk`."""
+        return self._keys.slot_of(pk)
+
+    def get(self, pk: bytes, sk: bytes) -> Stored | None:
+        """Return the item at a key."""
+        return self._writer.newest(self._keys.key(pk, sk))
+
+    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
+        """Store an item; return the item that it replaces."""
+        key = self._keys.key(pk, sk)
+        old = self._writer.newest(key)
+        self._write(pk, sk, key, old, stored)
+        return old
+
+    def remove(self, pk: bytes, sk: bytes) -> Stored | None:
+        """Remove an item and return it; None if there is none."""
+        key = self._keys.key(pk, sk)
+        old = self._writer.newest(key)
+        if old is not None:
+            self._write(pk, sk, key, old, None)
+        return old
+
+    def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
+        """Store many items."""
+        for pk, sk, stored in zip(pks, sks, items, strict=True):
+            self.put(pk, sk, stored)
+
+    def discard(self, count: int) -> None:
+        """Free nothing: the versions of a deleted table remain readable at earlier cuts."""
+        left = max(0, self.count - count)
+        self.size = self.size * left // max(1, self.count)
+        self.count = left
+
+    def collection_size(self, pk: bytes) -> int:
+        """Return the sum of the sizes of the items under `pk`: counted at the first call, then kept up to date."""
+        size = self._sizes.get(pk)
+        if size is None:
+            if len(self._sizes) >= _SIZES_KEPT:
+                self._sizes.clear()
+            size = self._sizes[pk] = sum(stored[1] for _, stored in self.range(pk))
+        return size
+
+    def range(
+        self, pk: bytes, low: bytes = b"", high: bytes | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, Stored]]:
+        """Return the items under `pk` with low <= sort key < high."""
+        for key, stored in self._walk(*self._keys.range(pk, low, high), reverse=reverse):
+            yield read_key(key)[2], stored
+
+    def scan(
+        self, start: tuple[int, bytes, bytes] | None = None, hash_low: int = 0, hash_high: int = HASHES
+    ) -> Iterator[tuple[int, bytes, bytes, Stored]]:
+        """Yield the items with hash_low <= hash < hash_high, by hash, partition key and sort key."""
+        for key, stored in self._walk(*self._keys.hashes(start, hash_low, hash_high), reverse=False):
+            yield *read_key(key), stored
+
+    def _write(self, pk: bytes, sk: bytes, key: bytes, old: Stored | None, new: Stored | None) -> None:
+        writer = self._writer
+        count_growth = (new is not None) - (old is not None)
+        size_growth = (0 if new is None else new[1]) - (0 if old is None else old[1])
+        version = writer.write(self, key, new)
+        self.changes.append(change_of(version, count_growth, size_growth))
+        self.count += count_growth
+        self.size += size_growth
+        if writer.is_late:
+            before = self.late.get(writer.stamp, Figures(0, 0))
+            self.late[writer.stamp] = Figures(before.items + count_growth, before.size + size_growth)
+        if pk in self._sizes:
+            self._sizes[pk] += size_growth
+        for view in self.views:
+            view.keep(pk, sk, old)
+
+    def _walk(self, first: bytes, end: bytes, *, reverse: bool) -> Iterator[tuple[bytes, Stored]]:
+        """Yield the written versions, overlaid with those that are not written yet."""
+        walk = walk_back if reverse else walk_on
+        written = walk(self._engine.versions(), first, end, NEWEST)
+        unflushed = self._writer.unflushed
+        mine = sorted((key for key in unflushed if first <= key + NEWEST and key < end), reverse=reverse)
+        if not mine:
+            return written
+        return _overlaid(written, mine, unflushed, reverse)
+
+
+def _overlaid(
+    written: Iterator[tuple[bytes, Stored]],
+    keys: Sequence[bytes],
+    unflushed: dict[bytes, Stored | None],
+    reverse: bool,
+) -> Iterator[tuple[bytes, Stored]]:
+    """Merge two sorted sequences; the unflushed version counts."""
+    waiting = iter(keys)
+    key = next(waiting, None)
+    for entry in written:
+        while key is not None and (key > entry[0] if reverse else key < entry[0]):
+            stored = unflushed[key]
+            if stored is not None:
+                yield key, stored
+            key = next(waiting, None)
+        if key != entry[0]:
+            yield entry
+    while key is not None:
+        stored = unflushed[key]
+        if stored is not None:
+            yield key, stored
+        key = next(waiting, None)

@@ -1,0 +1,130 @@
+"""A log in a list, and the content of states at cuts, for tests of histories."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from foldb.log.commands import Commit, Decide, Genesis, Prepare, Record, Relay
+from foldb.materializer.fold import fold
+from foldb.materializer.fold.dump import dump
+from foldb.materializer.fold.load import load
+from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.fold.storage import Store
+
+
+class ListLog:
+    """The records of one partition."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]:
+        return iter([record for record in self.records[start:] if record.partition == partition])
+
+    def end(self, _: int) -> int:
+        return len(self.records)
+
+    def genesis(self, _: int) -> Genesis:
+        [command] = self.records[0].entry.commands
+        assert isinstance(command, Genesis)
+        return command
+
+
+def content(tables: Mapping[int, Table]) -> dict[int, Any]:
+    """Return everything that a read of these tables can show."""
+    return {
+        table_id: (
+            table.definition,
+            _content_of(table.items),
+            {name: _content_of(index.store) for name, index in table.indexes.items()},
+        )
+        for table_id, table in tables.items()
+    }
+
+
+def _content_of(store: Store) -> tuple[Any, ...]:
+    return list(store.scan()), store.count, store.size
+
+
+def states(records: Sequence[Record]) -> Iterator[tuple[int, int | None, PartitionState]]:
+    """Yield offset, index and state after each command, then after each record: the model, folded in memory."""
+    state = PartitionState()
+    for record in records:
+        commands = record.entry.commands
+        for index in range(len(commands) - 1):
+            part = load(dump(state))
+            fold(part, replace(record, entry=replace(record.entry, commands=commands[: index + 1])))
+            yield record.offset, index, part
+        fold(state, record)
+        yield record.offset, None, state
+
+
+class TimeModel:
+    """The content of one partition's stores at any time: every version of every key, sorted by effective time.
+
+    The versions are the differences between the states after consecutive commands, and not those that a store wrote.
+    The effective time is computed from the log alone.
+    """
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._versions: dict[int, list[tuple[int, tuple[Any, ...], Any]]] = {}
+        self._definitions: list[tuple[int, dict[int, Any]]] = []
+        self.times: list[int] = []
+        prepared: dict[tuple[int, int], int] = {}
+        before: dict[int, dict[Any, Any]] = {}
+        for offset, index, state in states(records):
+            commands = records[offset].entry.commands
+            command = commands[len(commands) - 1 if index is None else index]
+            effective = state.log_time
+            if isinstance(command, Relay):
+                message = command.message
+                if isinstance(message, Prepare):
+                    prepared.setdefault((command.sender, message.transaction_number), state.log_time)
+                elif isinstance(message, Commit | Decide):
+                    first = prepared.get((command.sender, message.transaction_number), 0)
+                    effective = max(first, command.time)
+            after = _items(state)
+            for store, items in after.items():
+                old = before.get(store, {})
+                for key in sorted(old.keys() | items.keys()):
+                    if old.get(key) != items.get(key):
+                        version = (effective, key, items.get(key))
+                        self._versions.setdefault(store, []).append(version)
+            before = after
+            tables = {table_id: table.definition for table_id, table in state.tables.items()}
+            self._definitions.append((state.log_time, tables))
+            self.times.append(state.log_time)
+        for versions in self._versions.values():
+            versions.sort(key=lambda version: version[0])  # stable: by place where times are equal
+
+    def content(self, time_ms: int) -> dict[int, Any]:
+        """Return the content of all tables at a time, in the form of `content`."""
+        tables = [tables for log_time, tables in self._definitions if log_time <= time_ms][-1]
+        return {
+            table_id: (
+                definition,
+                self._store(table_id, time_ms),
+                {index.name: self._store(index.id, time_ms) for index in definition.indexes},
+            )
+            for table_id, definition in tables.items()
+        }
+
+    def _store(self, store: int, time_ms: int) -> tuple[Any, ...]:
+        items: dict[Any, Any] = {}
+        for effective, key, item in self._versions.get(store, ()):
+            if effective <= time_ms:
+                items[key] = item
+        found = [(*key, item) for key, item in sorted(items.items()) if item is not None]
+        return found, len(found), sum(entry[-1][1] for entry in found)
+
+
+def _items(state: PartitionState) -> dict[int, dict[Any, Any]]:
+    stores = [
+        (store_id, store)
+        for table in state.tables.values()
+        for store_id, store in (
+            (table.definition.id, table.items),
+            *((index.definition.id, index.store) for index in table.indexes.values()),
+        )
+    ]
+    return {store_id: {entry[:3]: entry[3] for entry in store.scan()} for store_id, store in stores}

@@ -1,0 +1,73 @@
+"""The state at every cut of a random log, against a refold of the log up to the cut."""
+
+from pathlib import Path
+
+import pytest
+
+from foldb.log.commands import Position
+from foldb.materializer.history.follower import Follower, memory_history, open_history
+from foldb.materializer.history.history import TimeCut
+from tests.unit.materializer.history.past import ListLog, TimeModel, content, states
+from tests.unit.materializer.partitions.life import Life
+from tests.unit.materializer.random_log import random_log
+
+
+@pytest.fixture(params=["memory", "disk"])
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def follow(engine: str, folder: Path, log: ListLog, partition: int = 0) -> Follower:
+    if engine == "memory":
+        return memory_history(log, partition)
+    return open_history(folder, log, partition)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_position_reads_as_a_refold_up_to_it(seed: int, engine: str, tmp_path: Path) -> None:
+    records = random_log(seed, 80).records
+    follower = follow(engine, tmp_path, ListLog(records))
+    follower.catch_up()
+
+    for offset, index, state in states(records):
+        past = follower.history.at(Position(0, offset, index))
+        assert content(state.tables) == content(past.tables), (offset, index)
+        assert state.names == past.names
+        assert state.log_time == past.position.time_ms
+    follower.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_position_of_every_partition_reads_as_a_refold(seed: int, engine: str, tmp_path: Path) -> None:
+    life = Life(seed)
+    life.live(steps=60)
+
+    for partition, records in enumerate(life.cluster.records):
+        follower = follow(engine, tmp_path, ListLog(records), partition)
+        follower.catch_up()
+        for offset, index, state in states(records):
+            past = follower.history.at(Position(partition, offset, index))
+            assert content(state.tables) == content(past.tables), (partition, offset, index)
+            assert state.names == past.names
+        follower.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_time_reads_the_versions_by_effective_time(seed: int, engine: str, tmp_path: Path) -> None:
+    """Of several partitions, whose transactions are decided before they are folded."""
+    life = Life(seed)
+    life.live(steps=60)
+
+    for partition, records in enumerate(life.cluster.records):
+        follower = follow(engine, tmp_path, ListLog(records), partition)
+        follower.catch_up()
+        history, model = follower.history, TimeModel(records)
+        for time_ms in sorted({each + shift for each in model.times for shift in (-1, 0, 1)}):
+            if time_ms < model.times[0] or not history.is_closed(time_ms):
+                continue
+            past = history.at(TimeCut(time_ms))
+            assert model.content(time_ms) == content(past.tables), (partition, time_ms)
+            assert past.position.time_ms is not None
+            assert past.position.time_ms <= time_ms
+        follower.close()
