@@ -1,22 +1,28 @@
 """Encode entries in Avro's binary encoding by the current schema, and decode them.
 
+    first layout    schemas 001 to 003: a context has no reason, an entry no salt
+    present layout  since schema 004
+
 Every put is encoded once, and decoded at each refold, which spends half its time on that. The hand-written codecs of
 the frequent commands encode a put six times and decode it more than twice as fast as fastavro, which interprets the
 schema. The codecs of all other commands and messages are derived from the schema at import. A test compares every
-command with fastavro's encoding, byte for byte. fastavro decodes entries of older schemas (codec.py).
+command with fastavro's encoding, byte for byte. Within a layout, schemas have only grown at the ends of unions and
+enums, so its last schema decodes them all. codec.py selects the layout of a schema.
 
 Parts that a refold does not use stay encoded: a context keeps its bytes (commands.py), and the texts of expressions,
 which repeat often, are looked up by their bytes.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args
 
 import orjson
 
 from . import avro
 from . import commands as command_types
-from .avro import long, read_long, read_more, read_optional, read_sized, sized, skip_sized
+from .avro import long, read_long, read_more, read_optional, read_sized, sized
 from .commands import (
     Action,
     Check,
@@ -27,25 +33,28 @@ from .commands import (
     Entry,
     Expression,
     IndexEntry,
+    LoadedItem,
     Message,
     Put,
     Returns,
     Update,
 )
-from .schema_files import ATTRIBUTES, CURRENT, command_union, message_union
+from .context import read_context, read_first_context
+from .schema_files import ATTRIBUTES, CURRENT, FIRST_LAYOUT, command_union, message_union
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 FieldWriter: TypeAlias = Callable[[Any], bytes]
 FieldReader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+ContextReader: TypeAlias = Callable[[bytes, int], tuple[Context, int]]
 
 # The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 RETURNS: Final[tuple[Returns, ...]] = get_args(Returns)
+_FIRST_DIALECTS: Final = DIALECTS[:2]
 
 _USUAL_ENDING: Final = b"\0\0\0"  # no expression, nothing to return, nothing to show
-_OPTIONAL_IDS: Final = ("invocation", "principal")
 
 _CACHED_TEXTS: Final = 1024
 _CACHED_TEXT_BYTES: Final = 4096
@@ -68,9 +77,27 @@ _TEXTS: Final[dict[bytes, _Texts]] = {}
 _WRITTEN: Final[dict[tuple[str | None, str | None, tuple[tuple[str, str], ...] | None], bytes]] = {}
 
 
+class LayoutError(Exception):
+    """The first layout cannot express a command or a message."""
+
+
 def encode(entry: Entry) -> bytes:
     """Encode an entry."""
     commands = [_WRITERS[type(command)](command) for command in entry.commands]
+    time = b"\0" if entry.time is None else b"\x02" + long(entry.time)
+    salt = b"\0" if entry.salt is None else b"\x02" + _id(entry.salt)
+    return b"".join((_id(entry.origin), long(entry.entry_number), time, salt, avro.array(commands)))
+
+
+def encode_first(entry: Entry) -> bytes:
+    """Encode an entry in the first layout.
+
+    Raises:
+        LayoutError: The entry has a salt, a reason, or a command or symbol of a later schema.
+    """
+    if entry.salt is not None:
+        raise LayoutError
+    commands = [_WRITERS[type(command)](_in_first_layout(command)) for command in entry.commands]
     time = b"\0" if entry.time is None else b"\x02" + long(entry.time)
     return b"".join((_id(entry.origin), long(entry.entry_number), time, avro.array(commands)))
 
@@ -84,17 +111,51 @@ def decode(data: bytes) -> Entry:
     try:
         number, at = read_long(data, ID_BYTES)
         time, at = read_optional(data, at, read_long)
-        commands, at = avro.read_union_array(data, at, _COMMAND_READERS)
+        salt, at = read_optional(data, at, _read_id)
+        commands, at = avro.read_union_array(data, at, _PRESENT.commands)
     except (IndexError, ValueError) as error:
         raise ValueError(f"not an entry: {error!r}") from error
+    return _whole_entry(data, at, Entry(data[:ID_BYTES], number, commands, time, salt))
+
+
+def decode_first(data: bytes) -> Entry:
+    """Decode an entry in the first layout.
+
+    Raises:
+        ValueError: The data is not exactly one entry.
+    """
+    try:
+        number, at = read_long(data, ID_BYTES)
+        time, at = read_optional(data, at, read_long)
+        commands, at = avro.read_union_array(data, at, _FIRST.commands)
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"not an entry: {error!r}") from error
+    return _whole_entry(data, at, Entry(data[:ID_BYTES], number, commands, time))
+
+
+def _whole_entry(data: bytes, at: int, entry: Entry) -> Entry:
     if at != len(data):
         raise ValueError(f"not an entry: it ends at byte {at} of {len(data)}")
-    return Entry(data[:ID_BYTES], number, commands, time)
+    return entry
+
+
+def encode_command(command: Command) -> bytes:
+    """Encode a command with the index of its branch, as in an entry."""
+    return _WRITERS[type(command)](command)
 
 
 def encode_message(message: Message) -> bytes:
     """Encode a message with the index of its branch, as in a Relay."""
     return _WRITERS[type(message)](message)
+
+
+def encode_first_message(message: Message) -> bytes:
+    """Encode a message in the first layout.
+
+    Raises:
+        LayoutError: The message has a reason, or a symbol of a later schema.
+    """
+    return _WRITERS[type(message)](_in_first_layout(message))
 
 
 def decode_message(data: bytes) -> Message:
@@ -103,13 +164,52 @@ def decode_message(data: bytes) -> Message:
     Raises:
         ValueError: The data is not exactly one message.
     """
+    return _decode_message(data, _PRESENT.messages)
+
+
+def decode_first_message(data: bytes) -> Message:
+    """Decode a message in the first layout.
+
+    Raises:
+        ValueError: The data is not exactly one message.
+    """
+    return _decode_message(data, _FIRST.messages)
+
+
+def _decode_message(data: bytes, readers: Sequence[FieldReader]) -> Message:
+    message: Message
     try:
-        message, at = _read_branch(data, 0, _MESSAGE_READERS)
+        message, at = _read_branch(data, 0, readers)
     except (IndexError, ValueError) as error:
         raise ValueError(f"not a message: {error!r}") from error
     if at != len(data):
         raise ValueError(f"not a message: it ends at byte {at} of {len(data)}")
     return message
+
+
+def _in_first_layout(record: Any) -> Any:
+    """Return a copy of a command or message whose contexts have the bytes of the first layout.
+
+    Raises:
+        LayoutError: The first layout cannot express the record.
+    """
+    if type(record) not in _FIRST.kinds:
+        raise LayoutError
+    expression = getattr(record, "expression", None)
+    if expression is not None and expression.dialect not in _FIRST_DIALECTS:
+        raise LayoutError
+    changed: dict[str, Any] = {}
+    context: Context | None = getattr(record, "context", None)
+    if context is not None:
+        first = context.in_first_layout()
+        if first is None:
+            raise LayoutError
+        changed["context"] = Context.of(first)
+    if hasattr(record, "actions"):
+        changed["actions"] = [_in_first_layout(action) for action in record.actions]
+    if hasattr(record, "message"):
+        changed["message"] = _in_first_layout(record.message)
+    return replace(record, **changed) if changed else record
 
 
 # Parts of commands
@@ -119,30 +219,6 @@ def _id(data: bytes) -> bytes:
     if len(data) != ID_BYTES:
         raise ValueError(f"an id has {ID_BYTES} bytes, not {len(data)}")
     return data
-
-
-def _read_context(data: bytes, at: int) -> tuple[Context, int]:
-    end = _context_end(data, at)
-    return Context.of(data[at:end]), end
-
-
-def _context_end(data: bytes, at: int) -> int:
-    """Return the index after a context: request id, invocation id, principal, source and depth."""
-    length = data[at]
-    at = at + 1 + (length >> 1) if length < 0x80 else skip_sized(data, at)
-    for _ in _OPTIONAL_IDS:
-        branch = data[at]
-        if branch == 0:
-            at += 1
-        elif branch == 2:
-            length = data[at + 1]
-            at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
-        else:
-            raise ValueError(f"a union of two has no branch {branch >> 1}")
-    if data[at] < 0x80 and data[at + 1] < 0x80:
-        return at + 2
-    _, at = read_long(data, at)
-    return read_long(data, at)[1]
 
 
 def _expression(expression: Expression | None) -> bytes:
@@ -256,65 +332,77 @@ def _put(put: Put) -> bytes:
     )
 
 
-def _read_put(data: bytes, at: int) -> tuple[Put, int]:
-    """Decode a put, the most frequent command: shared code is inlined, and the usual ending is only compared."""
-    table = data[at]
-    at += 1
-    if table >= 0x80:
-        table, at = read_more(data, at, table)
-    length = data[at]
-    at += 1
-    if length >= 0x80:
-        length, at = read_more(data, at, length)
-    end = at + (length >> 1)
-    pk = data[at:end]
-    length = data[end]
-    at = end + 1
-    if length >= 0x80:
-        length, at = read_more(data, at, length)
-    end = at + (length >> 1)
-    sk = data[at:end]
-    length = data[end]
-    at = end + 1
-    if length >= 0x80:
-        length, at = read_more(data, at, length)
-    end = at + (length >> 1)
-    item = data[at:end]
-    size = data[end]
-    at = end + 1
-    if size >= 0x80:
-        size, at = read_more(data, at, size)
-    table = (table >> 1) ^ -(table & 1)
-    size = (size >> 1) ^ -(size & 1)
+def _put_reader(read_context: ContextReader) -> FieldReader:
+    """Return the reader of a put, the most frequent command.
 
-    end = _context_end(data, at)
-    context = Context.of(data[at:end])
-    if data[end : end + 3] == _USUAL_ENDING:
-        return Put(table, pk, sk, item, size, context), end + 3
-    expression, returns, show_refused, at = _read_ending(data, end)
-    return Put(table, pk, sk, item, size, context, expression, returns, show_refused), at
+    Shared code is inlined, and the usual ending is only compared.
+    """
+
+    def read_put(data: bytes, at: int) -> tuple[Put, int]:
+        table = data[at]
+        at += 1
+        if table >= 0x80:
+            table, at = read_more(data, at, table)
+        length = data[at]
+        at += 1
+        if length >= 0x80:
+            length, at = read_more(data, at, length)
+        end = at + (length >> 1)
+        pk = data[at:end]
+        length = data[end]
+        at = end + 1
+        if length >= 0x80:
+            length, at = read_more(data, at, length)
+        end = at + (length >> 1)
+        sk = data[at:end]
+        length = data[end]
+        at = end + 1
+        if length >= 0x80:
+            length, at = read_more(data, at, length)
+        end = at + (length >> 1)
+        item = data[at:end]
+        size = data[end]
+        at = end + 1
+        if size >= 0x80:
+            size, at = read_more(data, at, size)
+        table = (table >> 1) ^ -(table & 1)
+        size = (size >> 1) ^ -(size & 1)
+
+        context, end = read_context(data, at)
+        if data[end : end + 3] == _USUAL_ENDING:
+            return Put(table, pk, sk, item, size, context), end + 3
+        expression, returns, show_refused, at = _read_ending(data, end)
+        return Put(table, pk, sk, item, size, context, expression, returns, show_refused), at
+
+    return read_put
 
 
 def _update(update: Update) -> bytes:
     return b"\x02%b%b%b" % (_key(update), update.context.encoded, _ending(update))
 
 
-def _read_update(data: bytes, at: int) -> tuple[Update, int]:
-    table, pk, sk, at = _read_key(data, at)
-    context, at = _read_context(data, at)
-    expression, returns, show_refused, at = _read_ending(data, at)
-    return Update(table, pk, sk, context, expression, returns, show_refused), at
+def _update_reader(read_context: ContextReader) -> FieldReader:
+    def read_update(data: bytes, at: int) -> tuple[Update, int]:
+        table, pk, sk, at = _read_key(data, at)
+        context, at = read_context(data, at)
+        expression, returns, show_refused, at = _read_ending(data, at)
+        return Update(table, pk, sk, context, expression, returns, show_refused), at
+
+    return read_update
 
 
 def _delete(delete: Delete) -> bytes:
     return b"\x04%b%b%b" % (_key(delete), delete.context.encoded, _ending(delete))
 
 
-def _read_delete(data: bytes, at: int) -> tuple[Delete, int]:
-    table, pk, sk, at = _read_key(data, at)
-    context, at = _read_context(data, at)
-    expression, returns, show_refused, at = _read_ending(data, at)
-    return Delete(table, pk, sk, context, expression, returns, show_refused), at
+def _delete_reader(read_context: ContextReader) -> FieldReader:
+    def read_delete(data: bytes, at: int) -> tuple[Delete, int]:
+        table, pk, sk, at = _read_key(data, at)
+        context, at = read_context(data, at)
+        expression, returns, show_refused, at = _read_ending(data, at)
+        return Delete(table, pk, sk, context, expression, returns, show_refused), at
+
+    return read_delete
 
 
 def _check(check: Check) -> bytes:
@@ -327,12 +415,15 @@ def _check(check: Check) -> bytes:
     )
 
 
-def _read_check(data: bytes, at: int) -> tuple[Check, int]:
-    table, pk, sk, at = _read_key(data, at)
-    context, at = _read_context(data, at)
-    expression, at = read_optional(data, at, _read_expression)
-    show_refused, at = avro.read_boolean(data, at)
-    return Check(table, pk, sk, context, expression, show_refused), at
+def _check_reader(read_context: ContextReader) -> FieldReader:
+    def read_check(data: bytes, at: int) -> tuple[Check, int]:
+        table, pk, sk, at = _read_key(data, at)
+        context, at = read_context(data, at)
+        expression, at = read_optional(data, at, _read_expression)
+        show_refused, at = avro.read_boolean(data, at)
+        return Check(table, pk, sk, context, expression, show_refused), at
+
+    return read_check
 
 
 def _index_entry(entry: IndexEntry) -> bytes:
@@ -357,13 +448,14 @@ def _read_index_entry(data: bytes, at: int) -> tuple[IndexEntry, int]:
     return IndexEntry(table, index, pk, sk, item, size), at
 
 
-_HAND_WRITTEN: Final[dict[type, tuple[FieldWriter, FieldReader]]] = {
-    Put: (_put, _read_put),
-    Update: (_update, _read_update),
-    Delete: (_delete, _read_delete),
-    Check: (_check, _read_check),
-    IndexEntry: (_index_entry, _read_index_entry),
-}
+def _hand_written(read_context: ContextReader) -> dict[type, tuple[FieldWriter, FieldReader]]:
+    return {
+        Put: (_put, _put_reader(read_context)),
+        Update: (_update, _update_reader(read_context)),
+        Delete: (_delete, _delete_reader(read_context)),
+        Check: (_check, _check_reader(read_context)),
+        IndexEntry: (_index_entry, _read_index_entry),
+    }
 
 
 # Derived codecs
@@ -385,54 +477,19 @@ def _read_checkpoint(data: bytes, at: int) -> tuple[tuple[int, int], int]:
     return (partition, int(sequence_number)), at
 
 
-_TYPES: Final[dict[str, tuple[FieldWriter, FieldReader]]] = {
-    "int": (long, read_long),
-    "long": (long, read_long),
-    "bytes": (sized, read_sized),
-    "string": (avro.text, avro.read_text),
-    "boolean": (avro.boolean, avro.read_boolean),
-    "LogId": (_id, _read_id),
-    "Context": (lambda context: context.encoded, _read_context),
-    "Mark": (_checkpoint, _read_checkpoint),
-}
-_WRITERS: Final[dict[type, FieldWriter]] = {}
-"""The writers of commands and messages; each begins with the index of the branch."""
+def _loaded_item(loaded: LoadedItem) -> bytes:
+    return b"%b%b%b%b" % (sized(loaded.pk), sized(loaded.sk), sized(loaded.item), long(loaded.size))
 
 
-def _codec(schema: Any) -> tuple[FieldWriter, FieldReader]:
-    """Return writer and reader for a type of the schema."""
-    match schema:
-        case str(name) | {"type": "fixed" | "record", "name": str(name)}:
-            return _TYPES[name]
-        case ["null", inner]:
-            write, read = _codec(inner)
-            return (
-                lambda value: b"\0" if value is None else b"\x02" + write(value),
-                lambda data, at: read_optional(data, at, read),
-            )
-        case {"type": "array", "items": list(branches)}:
-            readers = _union(branches)
-            return (
-                lambda records: avro.array([_WRITERS[type(record)](record) for record in records]),
-                lambda data, at: avro.read_union_array(data, at, readers),
-            )
-        case {"type": "array", "items": items}:
-            write, read = _codec(items)
-            return (
-                lambda values: avro.array([write(value) for value in values]),
-                lambda data, at: avro.read_array(data, at, read),
-            )
-        case list(branches):
-            readers = _union(branches)
-            return lambda record: _WRITERS[type(record)](record), lambda data, at: _read_branch(
-                data, at, readers
-            )
-    raise AssertionError(f"the schema has a type without a codec: {schema}")
+def _read_loaded_item(data: bytes, at: int) -> tuple[LoadedItem, int]:
+    pk, at = read_sized(data, at)
+    sk, at = read_sized(data, at)
+    item, at = read_sized(data, at)
+    size, at = read_long(data, at)
+    return LoadedItem(pk, sk, item, size), at
 
 
-def _read_branch(
-    data: bytes, at: int, readers: Sequence[Callable[[bytes, int], tuple[T, int]]]
-) -> tuple[T, int]:
+def _read_branch(data: bytes, at: int, readers: Sequence[FieldReader]) -> tuple[Any, int]:
     """Decode a record of a union."""
     branch, at = read_long(data, at)
     if branch < 0:
@@ -440,39 +497,98 @@ def _read_branch(
     return readers[branch](data, at)
 
 
-def _union(branches: list[Any]) -> list[FieldReader]:
-    """Return the readers of a union of records, and add their writers to `_WRITERS`."""
-    readers: list[FieldReader] = []
-    for index, branch in enumerate(branches):
-        name = branch if isinstance(branch, str) else branch["name"]
-        kind = getattr(command_types, name)
-        write, read = _HAND_WRITTEN[kind] if kind in _HAND_WRITTEN else _record(kind, index, branch["fields"])
-        _WRITERS[kind] = write
-        readers.append(read)
-    return readers
+class _Layout:
+    """The codecs of one layout, by its last schema.
+
+    Attributes:
+        commands: The readers of the branches of the union of commands.
+        messages: The readers of the branches of the union of messages.
+        kinds: The writers of all records of these unions; each begins with the index of the branch.
+    """
+
+    def __init__(self, fingerprint: bytes, read_context: ContextReader) -> None:
+        self._types: dict[str, tuple[FieldWriter, FieldReader]] = {
+            "int": (long, read_long),
+            "long": (long, read_long),
+            "bytes": (sized, read_sized),
+            "string": (avro.text, avro.read_text),
+            "boolean": (avro.boolean, avro.read_boolean),
+            "LogId": (_id, _read_id),
+            "Context": (attrgetter("encoded"), read_context),
+            "Mark": (_checkpoint, _read_checkpoint),
+            "LoadedItem": (_loaded_item, _read_loaded_item),
+        }
+        self._hand_written = _hand_written(read_context)
+        self.kinds: dict[type, FieldWriter] = {}
+        self.commands = self._union(command_union(fingerprint))
+        self.messages = self._union(message_union(fingerprint))
+
+    def _codec(self, schema: Any) -> tuple[FieldWriter, FieldReader]:
+        """Return writer and reader for a type of the schema."""
+        match schema:
+            case {"type": "array", "items": list(branches)}:
+                readers = self._union(branches)
+                return (
+                    lambda records: avro.array([self.kinds[type(record)](record) for record in records]),
+                    lambda data, at: avro.read_union_array(data, at, readers),
+                )
+            case {"type": "array", "items": items}:
+                write, read = self._codec(items)
+                return (
+                    lambda values: avro.array([write(value) for value in values]),
+                    lambda data, at: avro.read_array(data, at, read),
+                )
+            case str(name) | {"type": "fixed" | "record", "name": str(name)}:
+                return self._types[name]
+            case ["null", inner]:
+                write, read = self._codec(inner)
+                return (
+                    lambda value: b"\0" if value is None else b"\x02" + write(value),
+                    lambda data, at: read_optional(data, at, read),
+                )
+            case list(branches):
+                readers = self._union(branches)
+                return (
+                    lambda record: self.kinds[type(record)](record),
+                    lambda data, at: _read_branch(data, at, readers),
+                )
+        raise AssertionError(f"the schema has a type without a codec: {schema}")
+
+    def _union(self, branches: list[Any]) -> list[FieldReader]:
+        """Return the readers of a union of records, and add their writers to `kinds`."""
+        readers: list[FieldReader] = []
+        for index, branch in enumerate(branches):
+            name = branch if isinstance(branch, str) else branch["name"]
+            kind = getattr(command_types, name)
+            codec = self._hand_written.get(kind) or self._record(kind, index, branch["fields"])
+            self.kinds[kind] = codec[0]
+            readers.append(codec[1])
+        return readers
+
+    def _record(
+        self, kind: type, branch: int, fields: list[dict[str, Any]]
+    ) -> tuple[FieldWriter, FieldReader]:
+        """Return writer and reader of a record, whose class has the attributes of the fields in the same order."""
+        names = ATTRIBUTES.get(kind.__name__, {})
+        attributes = [names.get(field["name"], field["name"]) for field in fields]
+        codecs = [self._codec(field["type"]) for field in fields]
+        writers = [(attribute, write) for attribute, (write, _) in zip(attributes, codecs, strict=True)]
+        readers = [read for _, read in codecs]
+        prefix = long(branch)
+
+        def write_record(record: Any) -> bytes:
+            return prefix + b"".join([write(getattr(record, attribute)) for attribute, write in writers])
+
+        def read_record(data: bytes, at: int) -> tuple[Any, int]:
+            values = []
+            for read in readers:
+                value, at = read(data, at)
+                values.append(value)
+            return kind(*values), at
+
+        return write_record, read_record
 
 
-def _record(kind: type, branch: int, fields: list[dict[str, Any]]) -> tuple[FieldWriter, FieldReader]:
-    """Return writer and reader of a record, whose class has the attributes of the fields in the same order."""
-    names = ATTRIBUTES.get(kind.__name__, {})
-    attributes = [names.get(field["name"], field["name"]) for field in fields]
-    codecs = [_codec(field["type"]) for field in fields]
-    writers = [(attribute, write) for attribute, (write, _) in zip(attributes, codecs, strict=True)]
-    readers = [read for _, read in codecs]
-    prefix = long(branch)
-
-    def write_record(record: Any) -> bytes:
-        return prefix + b"".join([write(getattr(record, attribute)) for attribute, write in writers])
-
-    def read_record(data: bytes, at: int) -> tuple[Any, int]:
-        values = []
-        for read in readers:
-            value, at = read(data, at)
-            values.append(value)
-        return kind(*values), at
-
-    return write_record, read_record
-
-
-_COMMAND_READERS: Final[list[Callable[[bytes, int], tuple[Command, int]]]] = _union(command_union(CURRENT))
-_MESSAGE_READERS: Final[list[Callable[[bytes, int], tuple[Message, int]]]] = _union(message_union(CURRENT))
+_PRESENT: Final = _Layout(CURRENT, read_context)
+_FIRST: Final = _Layout(FIRST_LAYOUT, read_first_context)
+_WRITERS: Final = _PRESENT.kinds

@@ -7,6 +7,7 @@ schema_files.py finds schemas by their fingerprints. The round trip is exact: de
 """
 
 import json
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from typing import Any, Final
@@ -14,14 +15,14 @@ from typing import Any, Final
 import orjson
 
 from . import binary, commands
-from .commands import Context, Entry, Expression, Relay
+from .commands import Context, Entry, Expression, LoadedItem
 from .schema_files import (
     ATTRIBUTES,
     CURRENT,
+    FIRST_LAYOUT,
     PREVIOUS,
     canonical,
     fingerprint_of,
-    record_names,
     schema,
     schema_files,
 )
@@ -37,7 +38,7 @@ __all__ = [
     "encode_entry",
     "encode_message",
     "fingerprint_of",
-    "message_head",
+    "message_parts",
     "schema",
     "schema_files",
 ]
@@ -57,20 +58,24 @@ def decode_entry(body: bytes, fingerprint: bytes = CURRENT) -> Entry:
         NewerVersionError: The schema is unknown to this version.
         ValueError: The bytes are not such a body. A log compares checksums first, so this is a bug or tampering.
     """
-    if fingerprint == CURRENT or _is_current(fingerprint):
+    if fingerprint == CURRENT:
         return binary.decode(body)
-    return decode_resolved(body, fingerprint)
+    decode = _fast_decoder(fingerprint)
+    return decode_resolved(body, fingerprint) if decode is None else decode(body)
 
 
 @cache
-def _is_current(fingerprint: bytes) -> bool:
-    """Return whether bytes of an older schema decode the same by the current one, and so by the fast decoder."""
-    older, current = (json.loads(canonical(schema(each))) for each in (fingerprint, CURRENT))
-    return _has_grown(older, current)
+def _fast_decoder(fingerprint: bytes) -> Callable[[bytes], Entry] | None:
+    """Return the fast decoder of the layout that decodes bytes of a schema, if there is one."""
+    older = json.loads(canonical(schema(fingerprint)))
+    for layout, decode in ((CURRENT, binary.decode), (FIRST_LAYOUT, binary.decode_first)):
+        if _has_grown(older, json.loads(canonical(schema(layout)))):
+            return decode
+    return None
 
 
 def _has_grown(older: Any, newer: Any, name: str = "") -> bool:
-    """Return whether `newer` equals `older` except for branches added at the ends of unions."""
+    """Return whether `newer` equals `older` except for branches and symbols added at the ends of unions and enums."""
     if isinstance(older, dict) and isinstance(newer, dict):
         return older.keys() == newer.keys() and all(
             _has_grown(part, newer[name], name) for name, part in older.items()
@@ -83,25 +88,20 @@ def _has_grown(older: Any, newer: Any, name: str = "") -> bool:
 
 def encode_message(entry: Entry) -> bytes:
     """Encode an entry in single-object encoding."""
-    return message_head(entry) + encode_entry(entry)
+    return b"".join(message_parts(entry))
 
 
-def message_head(entry: Entry) -> bytes:
-    """Return the bytes before the body in single-object encoding: the marker and the schema's fingerprint.
+def message_parts(entry: Entry) -> tuple[bytes, bytes]:
+    """Encode an entry in single-object encoding; return its head, which names the schema, and its body.
 
-    The head names the schema before the current one if that describes the same bytes. So nodes of the release before
-    can read a log that they share with nodes of this one, until an entry holds a command of the current schema.
+    An entry without a salt has the schema before the current one, if that can express it. So nodes of the release
+    before can read a log that they share with nodes of this one until the log's level rises: from then on entries have
+    a salt.
     """
-    kinds = {type(command).__name__ for command in entry.commands}
-    if "Relay" in kinds:
-        kinds.update(type(each.message).__name__ for each in entry.commands if isinstance(each, Relay))
-    return MARKER + (PREVIOUS if kinds.isdisjoint(_new_records()) else CURRENT)
-
-
-@cache
-def _new_records() -> frozenset[str]:
-    """Return the names of the records that the current schema added."""
-    return frozenset(record_names(schema(CURRENT)) - record_names(schema(PREVIOUS)))
+    try:
+        return MARKER + PREVIOUS, binary.encode_first(entry)
+    except binary.LayoutError:
+        return MARKER + CURRENT, encode_entry(entry)
 
 
 def decode_message(message: bytes) -> Entry:
@@ -134,9 +134,8 @@ def decode_resolved(body: bytes, fingerprint: bytes) -> Entry:
         raise ValueError(f"not an entry: {error!r}") from error
     if source.tell() != len(body):
         raise ValueError(f"not an entry: it ends at byte {source.tell()} of {len(body)}")
-    return Entry(
-        fields["origin"], fields["number"], [_build(*each) for each in fields["commands"]], fields["time"]
-    )
+    commands = [_build(*each) for each in fields["commands"]]
+    return Entry(fields["origin"], fields["number"], commands, fields["time"], fields["salt"])
 
 
 @cache
@@ -157,6 +156,8 @@ def _build(name: str, fields: dict[str, Any]) -> Any:
         fields["expression"] = _build_expression(fields["expression"])
     if "actions" in fields:
         fields["actions"] = [_build(*action) for action in fields["actions"]]
+    if "items" in fields:
+        fields["items"] = [LoadedItem(**item) for item in fields["items"]]
     if "marks" in fields:
         fields["marks"] = [(mark["partition"], int(mark["number"])) for mark in fields["marks"]]
     if "message" in fields:

@@ -5,7 +5,7 @@ together, and their writer. A *record* is an entry with its offset and log time.
 
     Log        ::= Record*                      one sequence for each partition, offsets 0, 1, 2, ...
     Record     ::= partition offset time Entry
-    Entry      ::= origin number time? Command+
+    Entry      ::= origin number time? salt? Command+
 
 Commands are self-contained: values that depend on chance, the clock or other systems are computed before the append.
 Their Avro schemas are in `schemas/`; a field has the same name here, or is mapped in codec.py. The fields `plan` and
@@ -14,24 +14,21 @@ Their Avro schemas are in `schemas/`; a field has the same name here, or is mapp
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, final, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..expressions import Plan
 from ..model.values import Item, Value
-from . import avro
+from .context import Context, Source
 
-LEVEL: Final = 4
+__all__ = ["Context", "Source"]  # of context.py; everything else is defined here
+
+LEVEL: Final = 5
 """The level of a new log, and the highest that this version folds: the version of the rules by which the fold applies
 commands."""
 
-Source: TypeAlias = Literal["api", "ttl", "trigger", "restore"]
-Dialect: TypeAlias = Literal["expression", "legacy"]
+Dialect: TypeAlias = Literal["expression", "legacy", "digest"]
 SubscriptionOperation: TypeAlias = Literal["Create", "Update", "Pause", "Resume", "Reset", "Remove", "Stop"]
 Returns: TypeAlias = Literal["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"]
-
-# The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
-SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-_SOURCES_ENCODED: Final = {source: avro.long(index) for index, source in enumerate(SOURCES)}
 
 
 # Not frozen, though no code changes one: a frozen dataclass takes three times as long to create, once for each write.
@@ -78,104 +75,13 @@ class Cut:
         return ",".join(position.text(partitions) for position in self.positions)
 
 
-@final
-class Context:
-    """The origin of a request: its ids, its principal and the kind of its client.
-
-    A context keeps its bytes as in the log and decodes them on access: a refold never needs them.
-    """
-
-    __slots__ = ("encoded",)
-
-    def __init__(
-        self,
-        request_id: str,
-        invocation_id: str | None = None,
-        principal: str | None = None,
-        source: Source = "api",
-        depth: int = 0,
-    ) -> None:
-        request = request_id.encode()
-        self.encoded = b"%b%b%b%b%b%b" % (
-            avro.long(len(request)),
-            request,
-            avro.optional_text(invocation_id),
-            avro.optional_text(principal),
-            _SOURCES_ENCODED[source],
-            avro.long(depth),
-        )
-
-    @staticmethod
-    def of(encoded: bytes) -> "Context":
-        """Return the context with these bytes of a log, without decoding them."""
-        context = _new_context(Context)
-        context.encoded = encoded
-        return context
-
-    @property
-    def request_id(self) -> str:
-        """The response's x-amzn-RequestId."""
-        return self.fields()[0]
-
-    @property
-    def invocation_id(self) -> str | None:
-        """The id that the SDK sent, the same for all its retries of one call."""
-        return self.fields()[1]
-
-    @property
-    def principal(self) -> str | None:
-        """The owner of the credentials."""
-        return self.fields()[2]
-
-    @property
-    def source(self) -> Source:
-        """The kind of client."""
-        return self.fields()[3]
-
-    @property
-    def depth(self) -> int:
-        """The number of triggers in the chain that led to the request."""
-        return self.fields()[4]
-
-    def fields(self) -> tuple[str, str | None, str | None, Source, int]:
-        """Decode all fields.
-
-        Raises:
-            ValueError: The bytes are not a context.
-        """
-        data = self.encoded
-        try:
-            request_id, at = avro.read_text(data, 0)
-            invocation_id, at = avro.read_optional(data, at, avro.read_text)
-            principal, at = avro.read_optional(data, at, avro.read_text)
-            source, at = avro.read_symbol(data, at, SOURCES)
-            depth, at = avro.read_long(data, at)
-        except IndexError as error:
-            raise ValueError(f"not a context: {error!r}") from error
-        return request_id, invocation_id, principal, source, depth
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether all fields are equal."""
-        return isinstance(other, Context) and (
-            self.encoded == other.encoded or self.fields() == other.fields()
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.fields())
-
-    def __repr__(self) -> str:
-        return f"Context{self.fields()}"
-
-
-_new_context = object.__new__
-
-
 @dataclass(slots=True)
 class Expression:
     """Condition and update in the client's text, with their names and values.
 
     In the dialect `legacy`, `condition` is the canonical JSON of {"Expected", "ConditionalOperator"} and
-    `update` that of AttributeUpdates; names and values are None.
+    `update` that of AttributeUpdates; names and values are None. In the dialect `digest`, from level 5, `condition` is
+    the BLAKE2b-128 of the item's canonical bytes in hexadecimal, or empty if no item may exist.
     """
 
     condition: str | None = None
@@ -533,6 +439,37 @@ class Checkpoint:
     dead: int
 
 
+class LoadedItem(NamedTuple):
+    """An item of a Load: its key, its canonical bytes and its size by DynamoDB's rule."""
+
+    pk: bytes
+    sk: bytes
+    item: bytes
+    size: int
+
+
+@dataclass(slots=True)
+class Load:
+    """Store items of a table that is being restored, from level 5. All are of one partition."""
+
+    table: int
+    items: Sequence[LoadedItem]
+    context: Context
+
+
+@dataclass(slots=True)
+class RestoreProgress:
+    """The progress of a restore, from level 5, for the catalog.
+
+    Items up to `cursor`, whose form only the restoring process knows, are loaded. With `done` the table becomes ACTIVE.
+    """
+
+    table: int
+    cursor: bytes
+    done: bool
+    context: Context
+
+
 Command: TypeAlias = (
     Put
     | Update
@@ -552,6 +489,8 @@ Command: TypeAlias = (
     | Skip
     | DefineSubscription
     | Checkpoint
+    | Load
+    | RestoreProgress
 )
 
 
@@ -560,13 +499,15 @@ class Entry:
     """The content of one append.
 
     `origin` is 16 random bytes of a process start; `entry_number` counts that origin's entries to the partition from
-    0. `time` (milliseconds) is the original log time in copied history, otherwise None.
+    0. `time` (milliseconds) is the original log time in copied history, otherwise None. `salt` is 16 random bytes that
+    the chain (chain.py) hashes with each command, from level 5; None below.
     """
 
     origin: bytes
     entry_number: int
     commands: Sequence[Command]
     time: int | None = None
+    salt: bytes | None = None
 
 
 @dataclass(slots=True)

@@ -91,6 +91,8 @@ def schema(fingerprint: bytes) -> Any:
 
 
 PREVIOUS, CURRENT = list(schema_files())[-2:]
+FIRST_LAYOUT: Final = list(schema_files())[2]
+"""The last schema whose contexts have no reason and whose entries have no salt."""
 
 
 def command_union(fingerprint: bytes) -> list[Any]:
@@ -106,14 +108,3 @@ def message_union(fingerprint: bytes) -> list[Any]:
     [message] = [field for field in relay["fields"] if field["name"] == "message"]
     branches: list[Any] = message["type"]
     return branches
-
-
-def record_names(schema: Any) -> set[str]:
-    """Return the names of all records that a schema defines."""
-    if isinstance(schema, list):
-        return set().union(*map(record_names, schema))
-    if not isinstance(schema, dict):
-        return set()
-    names = {schema["name"]} if schema.get("type") == "record" else set()
-    inner = [field["type"] for field in schema.get("fields", ())]
-    return names.union(*map(record_names, (*inner, schema.get("items"), schema.get("type"))))

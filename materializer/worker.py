@@ -42,7 +42,7 @@ from ..model.errors import (
 from .digest_task import DigestTask, leaves_digest
 from .fold.fold_record import LateSkipError
 from .fold.outcomes import Failed, MessageFolded, Outcome, TransactionStarted
-from .fold.state import PartitionState
+from .fold.state import HISTORY_LEVEL, PartitionState
 from .fold.storage import Store
 from .gc_tuning import adding_items
 from .partition import OnOutcome
@@ -148,7 +148,7 @@ class Worker:
         after_answers: Called with each entry, after the clients are answered and `capture` has its outcomes.
 
     `capture` receives all outcomes, also those of a refold. `dispose` receives the stores of deleted tables and
-    indexes (disposer.py).
+    indexes (disposer.py). `draw_salt` draws the 16 random bytes of an entry's salt, from level 5.
     """
 
     def __init__(
@@ -162,6 +162,7 @@ class Worker:
         waiting_bytes: int = WAITING_BYTES,
         capture: Capture | None = None,
         dispose: Callable[[list[Store]], None] | None = None,
+        draw_salt: Callable[[], bytes] | None = None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.state = state
@@ -176,6 +177,7 @@ class Worker:
         self._position = Position(partition, -1)
         self._queue_limit = waiting_bytes
         self._dispose = dispose
+        self._draw_salt = draw_salt
         self._on_fatal = on_fatal
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
@@ -277,7 +279,11 @@ class Worker:
             if in_flight and (size > ENTRY_BYTES or work > ENTRY_STEPS):
                 break
             in_flight.append(queue.popleft())
-        self.append_entry(Entry(self._origin, self._next_entry_number, [one.command for one in in_flight]))
+        salt = None
+        if self._draw_salt is not None and self.state.level >= HISTORY_LEVEL:
+            salt = self._draw_salt()
+        commands = [one.command for one in in_flight]
+        self.append_entry(Entry(self._origin, self._next_entry_number, commands, salt=salt))
 
     # The four methods that differ between kinds of logs. A subclass overrides these and no others.
 

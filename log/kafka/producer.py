@@ -21,7 +21,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 from ...model.errors import AppendUnknownError, LogError, LogFullError
-from ..codec import encode_entry, message_head
+from ..codec import message_parts
 from ..commands import Entry, Genesis
 from ..log import AppendCallback, Appended, Deliver
 from .client import Clients, close_now
@@ -94,8 +94,8 @@ class AppendProducer:
     def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
         """Send an entry. Called on the owner's loop."""
         # `sent` is set before the append is pending, or the watching thread could find it overdue.
-        head, body, now = message_head(entry), encode_entry(entry), time.monotonic()
-        append = _Append(partition, entry.origin, head, body, callback, now)
+        now = time.monotonic()
+        append = _Append(partition, entry.origin, *message_parts(entry), callback, now)
         if self._closed:
             self._deliver(lambda: callback(LogError("the log is closed")))
             return

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from ...log.binary import encode_message
+from ...log.binary import LayoutError, encode_first_message, encode_message
 from ...log.commands import Relay
 from .feed import frames as feed
 from .state import DefinitionRollout, Index, PartitionState, Table
@@ -37,7 +37,8 @@ INDEX: Final = b"X"
 ROLLOUT: Final = b"D"
 RECEIVED: Final = b"R"
 OUTBOX: Final = b"B"
-MESSAGE: Final = b"M"  # of the outbox in the last OUTBOX frame
+MESSAGE: Final = b"M"  # of the outbox in the last OUTBOX frame, in the log's first layout
+LATER_MESSAGE: Final = b"m"  # the same in the present layout, for messages that the first one cannot express
 DEFERRED: Final = b"E"
 VOIDED: Final = b"Y"
 ITEM: Final = b"I"  # of the table or index in the last TABLE or INDEX frame
@@ -168,7 +169,10 @@ def _messaging(state: PartitionState) -> Iterator[bytes]:
 
 def _message(relay: Relay) -> bytes:
     sent_by = _MESSAGE.pack(relay.offset, relay.index, relay.time)
-    return _frame(MESSAGE, sent_by + encode_message(relay.message))
+    try:
+        return _frame(MESSAGE, sent_by + encode_first_message(relay.message))
+    except LayoutError:
+        return _frame(LATER_MESSAGE, sent_by + encode_message(relay.message))
 
 
 def _rollout(spreading: DefinitionRollout) -> dict[str, Any]:

@@ -27,10 +27,12 @@ from ...log.commands import (
     Expire,
     Genesis,
     Level,
+    Load,
     Put,
     Record,
     Relay,
     RelayAck,
+    RestoreProgress,
     Settle,
     Skip,
     Transact,
@@ -155,7 +157,7 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
             return checkpoint(state, command)
         case DefineSubscription():
             return define_subscription(state, command, sequence_number)
-        case Digest() | Barrier():
+        case Digest() | Barrier() | Load() | RestoreProgress():
             return Completed(progressed=False)
         case Skip():
             return _fold_skip(state, command)

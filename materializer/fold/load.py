@@ -7,14 +7,14 @@ item by item. Pieces may end anywhere and are not kept.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Final
 
 import orjson
 
-from ...log.binary import decode_message
-from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
+from ...log.binary import decode_first_message, decode_message
+from ...log.commands import Genesis, IndexEntry, IndexSent, Message, Relay
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
 from . import dump
@@ -106,7 +106,9 @@ class _Loader:
                 receiver, next_number = orjson.loads(payload)
                 self._outbox = self.state.outboxes[receiver] = Outbox(next_number)
             case dump.MESSAGE:
-                self._load_message(payload)
+                self._load_message(payload, decode_first_message)
+            case dump.LATER_MESSAGE:
+                self._load_message(payload, decode_message)
             case dump.DEFERRED:
                 self._load_deferred(payload)
             case dump.VOIDED:
@@ -135,9 +137,9 @@ class _Loader:
         tables = {table: Pending(version, delayed) for table, version, delayed in pending}
         self.state.rollout = DefinitionRollout(version, dict(applied), tables, dict(filled))
 
-    def _load_message(self, payload: bytes) -> None:
+    def _load_message(self, payload: bytes, decode: Callable[[bytes], Message]) -> None:
         offset, index, time = _MESSAGE.unpack_from(payload)
-        message = decode_message(payload[_MESSAGE.size :])
+        message = decode(payload[_MESSAGE.size :])
         outbox = self._outbox
         relay = Relay(self.state.partition, outbox.next_message_number, offset, index, time, message)
         outbox.unacknowledged.append(relay)

@@ -35,6 +35,10 @@ EXPRESSION_LEVEL: Final = 4
 """
 
 
+HISTORY_LEVEL: Final = 5
+"""From this level on entries have a salt, and commands may have a reason; backups and restores exist."""
+
+
 class Index:
     """A secondary index: its entries under (index partition key, composite of index sort key and table key).
 

@@ -58,6 +58,7 @@ class ReplicatedWorker(Worker):
         waiting_bytes: The limit of queued bytes.
         capture: Receives all outcomes, also those of a refold.
         dispose: Receives the stores of deleted tables and indexes.
+        draw_salt: Draws an entry's salt, from level 5.
         silence: Seconds without an answer of the log after which clients receive an error.
         on_fatal: Called when the worker has stopped.
     """
@@ -73,6 +74,7 @@ class ReplicatedWorker(Worker):
         waiting_bytes: int = WAITING_BYTES,
         capture: Capture | None = None,
         dispose: Callable[[list[Store]], None] | None = None,
+        draw_salt: Callable[[], bytes] | None = None,
         silence: float = SILENCE_SECONDS,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
@@ -85,6 +87,7 @@ class ReplicatedWorker(Worker):
             waiting_bytes=waiting_bytes,
             capture=capture,
             dispose=dispose,
+            draw_salt=draw_salt,
             on_fatal=on_fatal,
         )
         self._shared = log
@@ -228,7 +231,7 @@ class ReplicatedWorker(Worker):
             # The log has dropped this origin, after a thousand others, so the entry had no effect: append it with a new
             # origin.
             self._origin, self._next_entry_number = self._new_origin(), 0
-            self.append_entry(Entry(self._origin, 0, entry.commands))
+            self.append_entry(Entry(self._origin, 0, entry.commands, salt=entry.salt))
         else:
             self._cancel_silence_timer()
             self._continue()

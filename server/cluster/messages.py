@@ -121,7 +121,7 @@ def _json_of(read: Callable[[Any], Any]) -> Converter:
 
 
 register(RequestError, Converter(encode_error, decode_error))
-register(Context, Converter(attrgetter("encoded"), Context.of))
+register(Context, Converter(attrgetter("encoded"), Context.of_either))
 register(TableDefinition, _json_of(TableDefinition.from_json))
 register(Subscription, _json_of(Subscription.from_json))
 

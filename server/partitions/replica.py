@@ -42,7 +42,7 @@ from ..settings import Settings
 from .historical_reads import HistoricalReads
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 
-_ORIGIN_BYTES = 16
+_ID_BYTES = 16
 
 # The queue limit is divided among the partitions. Each has at least this, which one large batch needs.
 _MIN_QUEUE_BYTES = 16 * 1024 * 1024
@@ -284,23 +284,25 @@ class Partitions:
             return ReplicatedWorker(
                 cast(SharedLog, self.log),
                 state,
-                new_origin=lambda: self._random_bytes(_ORIGIN_BYTES),
+                new_origin=lambda: self._random_bytes(_ID_BYTES),
                 scheduler=self._loop,
                 partition=partition_id,
                 waiting_bytes=bound,
                 capture=capture,
                 dispose=self.disposer.take,
+                draw_salt=lambda: self._random_bytes(_ID_BYTES),
                 on_fatal=self._on_fatal,
             )
         return Worker(
             self.log,
             state,
-            origin=self._random_bytes(_ORIGIN_BYTES),
+            origin=self._random_bytes(_ID_BYTES),
             scheduler=self._loop,
             partition=partition_id,
             waiting_bytes=bound,
             capture=capture,
             dispose=self.disposer.take,
+            draw_salt=lambda: self._random_bytes(_ID_BYTES),
             on_fatal=self._on_fatal,
         )
 

@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from ...log import codec
-from ...log.avro import long, optional, read_long, read_more, read_sized, sized, text
-from ...log.commands import Context
+from ...log.avro import long, optional, read_long, read_sized, sized, text
+from ...log.context import read_context
 from ...materializer.fold.outcomes import Change, Tx
 from ...model.sequence_numbers import SequenceNumber
 
@@ -236,7 +236,7 @@ def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Ch
     Offset, time, stream and shard are usually those of the change before: equal bytes are not decoded again.
     """
     changes: list[Change] = []
-    add, context_of, starts = changes.append, Context.of, data.startswith
+    add, starts = changes.append, data.startswith
     same_offset = same_rest = b"\xff" * 11  # longer than any long
     base = time = stream = 0
     while True:
@@ -266,8 +266,7 @@ def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Ch
             new, at = read_sized(data, at + 1)
         else:
             at += 1
-        begin, at = at, _skip_context(data, at)
-        context = context_of(data[begin:at])
+        context, at = read_context(data, at)
         tx = None
         if data[at]:
             tx, at = _read_tx(data, at + 1)
@@ -278,27 +277,6 @@ def _read_changes(data: bytes, at: int, count: int, table: int) -> tuple[list[Ch
         if len(changes) == count:
             return changes, at
         at += 1  # no check
-
-
-def _skip_context(data: bytes, at: int) -> int:
-    size = data[at]
-    at += 1
-    if size >= 0x80:
-        size, at = read_more(data, at, size)
-    at += size >> 1
-    for _ in range(2):  # invocation id and principal
-        if data[at]:
-            size = data[at + 1]
-            at += 2
-            if size >= 0x80:
-                size, at = read_more(data, at, size)
-            at += size >> 1
-        else:
-            at += 1
-    at += 1  # source: an enum of one byte
-    while data[at] >= 0x80:
-        at += 1
-    return at + 1
 
 
 def _read_tx(data: bytes, at: int) -> tuple[Tx, int]:

@@ -53,7 +53,7 @@ SCHEMA: Final[dict[str, Any]] = {
 def message(delivery: Delivery) -> bytes:
     """Return the change with the fingerprint of its schema."""
     change, table = delivery.change, delivery.table
-    request_id, _, principal, source, depth = change.context.fields()
+    request_id, _, principal, source, depth, _ = change.context.fields()
     return b"".join(
         (
             _head(),

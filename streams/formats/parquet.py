@@ -71,7 +71,7 @@ def _schema() -> Any:
 
 def _row(delivery: Delivery) -> dict[str, Any]:
     change, table = delivery.change, delivery.table
-    request_id, _, principal, source, depth = change.context.fields()
+    request_id, _, principal, source, depth, _ = change.context.fields()
     tx_id, tx_n, tx_of = change.tx or (None, None, None)
     return {
         "table": table.name,

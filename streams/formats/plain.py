@@ -18,7 +18,7 @@ from .table_view import Delivery, operation
 def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
     """Return the change as one line without a line end. `replay` marks a change that a user requested again."""
     change, table = delivery.change, delivery.table
-    request_id, _, principal, source, depth = change.context.fields()
+    request_id, _, principal, source, depth, _ = change.context.fields()
     tx = change.tx
     return (
         b'{"table":"%b","op":"%b","keys":%b,"old":%b,"new":%b,"number":"%d","position":"%b","time":"%bZ","tx":%b,'

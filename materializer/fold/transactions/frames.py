@@ -3,7 +3,7 @@
     frames ::= number? (under way  vote*)* prepared*      by number, by coordinator and number
 
 A state that never had a transaction over partitions has none of them. To keep frames short, each vote has its own
-frame, and so has each item that waits for its commit.
+frame, and so has each item that waits for its commit. A context has the log's first layout if that can express it.
 """
 
 from collections.abc import Iterator
@@ -84,7 +84,8 @@ def _load_under_way(transactions: Transactions, transaction_number: int, *fields
 
 
 def _effect(effect: Effect) -> list[Any]:
-    key = [effect.table, effect.pk.hex(), effect.sk.hex(), effect.context.encoded.hex()]
+    context = effect.context.in_first_layout() or effect.context.encoded
+    key = [effect.table, effect.pk.hex(), effect.sk.hex(), context.hex()]
     match effect:
         case Put():
             return [*key, "put", effect.item.decode(), effect.size]
@@ -99,7 +100,7 @@ def _load_prepared(
 ) -> None:
     table, pk, sk, encoded_context, kind, *item = fields
     key = table, bytes.fromhex(pk), bytes.fromhex(sk)
-    context = Context.of(bytes.fromhex(encoded_context))
+    context = Context.of_either(bytes.fromhex(encoded_context))
     effect: Effect
     match kind:
         case "put":

@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 # Each kind of damage yields thousands of logs. Try every Nth, a prime, at most MOST of a kind.
 EVERY, MOST = (23, 600) if SOAK else (211, 12)
 
-WHOLE = damage.sample(24, segment_bytes=9560)
-TORN = damage.sample(24, segment_bytes=9560, in_flight=3)
+WHOLE = damage.sample(24, segment_bytes=10_260)
+TORN = damage.sample(24, segment_bytes=10_260, in_flight=3)
 SAMPLES = {"closed": WHOLE, "crashed": TORN, "without its mark": damage.without_mark(TORN)}
 
 

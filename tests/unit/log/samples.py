@@ -33,11 +33,14 @@ from foldb.log.commands import (
     IndexFilled,
     IndexSent,
     Level,
+    Load,
+    LoadedItem,
     Message,
     Prepare,
     Put,
     Relay,
     RelayAck,
+    RestoreProgress,
     Settle,
     Skip,
     Transact,
@@ -47,7 +50,7 @@ from foldb.log.commands import (
 
 ORIGIN = b"origin of a test"
 CONTEXT = Context("4Q1R", invocation_id="f81d4fae")
-CONTEXT_FIELDS = ("request_id", "invocation_id", "principal", "source", "depth")
+CONTEXT_FIELDS = ("request_id", "invocation_id", "principal", "source", "depth", "reason")
 
 
 def put_entry(number: int, size: int = 20) -> Entry:
@@ -62,7 +65,9 @@ def one_of_each() -> list[Entry]:
         "#a = :v", "SET #b = :w", {"#a": "a", "#b": "b"}, {":v": {"S": "é"}, ":w": {"N": "1"}}
     )
     legacy = Expression('{"Expected":{"a":{"Exists":false}}}', dialect="legacy")
+    digest = Expression("00112233445566778899aabbccddeeff", dialect="digest")
     context = Context("4Q1R", "f81d4fae", "AKIA", "trigger", 2)
+    reasoned = Context("4Q1R", source="undo", reason="wrong price, é")
     key = (7, b"\x00\xff", b"sort")
     actions: list[Put | Update | Delete | Check] = [
         Put(*key, b'{"a":{"S":"x"}}', 2, CONTEXT, expression, "ALL_OLD", True),
@@ -94,6 +99,17 @@ def one_of_each() -> list[Entry]:
         DefineSubscription("Create", "archive", b'{"TableNames":["T"]}', "uuid", context),
         Checkpoint(9, 2, [(1, 100000000000001048200030000), (2**30, 0)], "00ff", 2**40, 3),
         Checkpoint(1, 0, [], "", 0, 0),
+        Put(*key, b"{}", 2, reasoned, digest),
+        Delete(*key, context, digest),
+        Settle(1, reasoned),
+        Load(
+            7,
+            [LoadedItem(b"\x00\xff", b"sort", b'{"a":{"S":"x"}}', 2), LoadedItem(b"a", b"", b"{}", 0)],
+            context,
+        ),
+        Load(1, [], reasoned),
+        RestoreProgress(7, b"\x00\xff", False, context),
+        RestoreProgress(1, b"", True, reasoned),
     ]
     messages: list[Message] = [
         Defined(7, 2**40, b'{"name":"T"}'),
@@ -117,6 +133,8 @@ def one_of_each() -> list[Entry]:
         Entry(ORIGIN, 0, commands),
         Entry(ORIGIN, 2**40, commands[:1], time=1_700_000_000_000),
         Entry(ORIGIN, 1, []),
+        Entry(ORIGIN, 2, commands[:2], salt=b"salt of an entry"),
+        Entry(ORIGIN, 3, [], time=1_700_000_000_000, salt=bytes(16)),
     ]
 
 
@@ -137,6 +155,8 @@ def fields_of(value: Any) -> Any:
         return fields
     if isinstance(value, list):
         return [fields_of(each) for each in value]
+    if isinstance(value, LoadedItem):
+        return value._asdict()
     if isinstance(value, tuple):
         return {"partition": value[0], "number": str(value[1])}
     if is_dataclass(value):
@@ -163,8 +183,9 @@ contexts = st.builds(
     texts,
     st.none() | texts,
     st.none() | texts,
-    st.sampled_from(["api", "ttl", "trigger", "restore"]),
+    st.sampled_from(["api", "ttl", "trigger", "restore", "undo"]),
     ints,
+    st.none() | texts,
 )
 expressions = st.none() | st.builds(
     Expression,
@@ -172,7 +193,7 @@ expressions = st.none() | st.builds(
     st.none() | texts,
     st.none() | st.dictionaries(texts, texts, max_size=3),
     st.none() | st.dictionaries(texts, values, max_size=3),
-    st.sampled_from(["expression", "legacy"]),
+    st.sampled_from(["expression", "legacy", "digest"]),
 )
 returns = st.sampled_from(["NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"])
 puts = st.builds(Put, ints, keys, keys, keys, ints, contexts, expressions, returns, st.booleans())
@@ -218,7 +239,8 @@ commands = st.one_of(
     st.builds(Skip, longs, st.none() | ints, contexts),
     st.builds(DefineSubscription, texts, texts, st.binary(), texts, contexts),
     st.builds(Checkpoint, ints, longs, marks, texts, longs, longs),
+    st.builds(Load, ints, st.lists(st.builds(LoadedItem, keys, keys, keys, ints), max_size=3), contexts),
+    st.builds(RestoreProgress, ints, keys, st.booleans(), contexts),
 )
-entries = st.builds(
-    Entry, st.binary(min_size=16, max_size=16), longs, st.lists(commands, max_size=4), st.none() | longs
-)
+ids = st.binary(min_size=16, max_size=16)
+entries = st.builds(Entry, ids, longs, st.lists(commands, max_size=4), st.none() | longs, st.none() | ids)

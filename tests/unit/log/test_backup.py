@@ -46,7 +46,7 @@ def numbers_in(disk: FakeDisk, folder: Path) -> list[int]:
 
 @pytest.mark.guarantee("G7")
 def test_a_backup_is_the_same_bytes() -> None:
-    disk = log_of(40, segment_bytes=9000)
+    disk = log_of(40, segment_bytes=9700)
 
     copied = back_up(disk, part_of(disk), TARGET)
 
@@ -56,9 +56,9 @@ def test_a_backup_is_the_same_bytes() -> None:
 
 
 def test_a_second_backup_copies_only_records_that_came_since() -> None:
-    disk = log_of(10, segment_bytes=9000)
+    disk = log_of(10, segment_bytes=9700)
     first = back_up(disk, part_of(disk), TARGET)
-    log = open_log(disk, segment_bytes=9000)
+    log = open_log(disk, segment_bytes=9700)
     append(log, *(put_entry(n) for n in range(10, 40)))
 
     seen: list[int] = []
@@ -93,9 +93,9 @@ def test_a_backup_stops_at_the_last_acknowledged_record() -> None:
 def test_any_call_of_a_backup_may_be_its_last(fault: str) -> None:
     """It leaves the beginning of a log, and the next backup goes on from there."""
     for stop in itertools.count(1):
-        disk = log_of(12, segment_bytes=9000)
+        disk = log_of(12, segment_bytes=9700)
         back_up(disk, part_of(disk), TARGET)
-        append(open_log(disk, segment_bytes=9000), *(put_entry(n) for n in range(12, 24)))
+        append(open_log(disk, segment_bytes=9700), *(put_entry(n) for n in range(12, 24)))
         disk.crash()
         calls = itertools.count(1)
 
@@ -112,7 +112,7 @@ def test_any_call_of_a_backup_may_be_its_last(fault: str) -> None:
                 disk.power_cut(random.Random(stop))
                 # A source that lost its mark may show fewer records than the target has.
                 back_up(disk, part_of(disk), TARGET)
-                open_log(disk, segment_bytes=9000).close()
+                open_log(disk, segment_bytes=9700).close()
             elif fault == "the process dies":
                 disk.crash()
         else:
@@ -128,7 +128,7 @@ def test_any_call_of_a_backup_may_be_its_last(fault: str) -> None:
 def test_a_partly_restored_folder_is_refused() -> None:
     """Else a restore that was interrupted would be served as a shorter log."""
     for stop in itertools.count(1):
-        disk = log_of(24, segment_bytes=9000)
+        disk = log_of(24, segment_bytes=9700)
         calls = itertools.count(1)
 
         def fail(call: str, path: Path, calls: Iterator[int] = calls, stop: int = stop) -> None:
@@ -155,7 +155,7 @@ def test_a_partly_restored_folder_is_refused() -> None:
 
 
 def test_a_restored_folder_goes_on() -> None:
-    disk = log_of(20, segment_bytes=9000)
+    disk = log_of(20, segment_bytes=9700)
     restore(disk, part_of(disk), FOLDER.with_name("restored"))
     files = disk.contents(FOLDER.with_name("restored"))
 
@@ -166,7 +166,7 @@ def test_a_restored_folder_goes_on() -> None:
 
 
 def test_a_restore_ends_at_any_position() -> None:
-    disk = log_of(20, segment_bytes=9000)
+    disk = log_of(20, segment_bytes=9700)
     for offset in range(21):
         restore(disk, cut(part_of(disk), Position(0, offset)), Path(f"/{offset}"))
         assert list(range(offset)) == numbers_in(disk, Path(f"/{offset}"))
@@ -230,7 +230,7 @@ def test_a_served_target_and_a_full_one_are_refused() -> None:
 @pytest.mark.guarantee("G7")
 def test_damage_to_the_source_does_not_reach_the_backup() -> None:
     """Every record is checked, also in segments that a reader of the newest records would pass over."""
-    disk = log_of(40, segment_bytes=9000)
+    disk = log_of(40, segment_bytes=9700)
     [_, second, *_] = segments(disk, FOLDER)
     data = bytearray(disk.contents(FOLDER)[second])
     data[-100] ^= 1
@@ -244,8 +244,8 @@ def test_damage_to_the_source_does_not_reach_the_backup() -> None:
 
 # Salvage
 
-WHOLE = damage.sample(24, segment_bytes=9560)
-TORN = damage.sample(24, segment_bytes=9560, in_flight=3)
+WHOLE = damage.sample(24, segment_bytes=10_260)
+TORN = damage.sample(24, segment_bytes=10_260, in_flight=3)
 
 
 def damaged(sample: Sample) -> Iterator[Files]:
@@ -313,7 +313,7 @@ def damage_free(disk: FakeDisk) -> Files:
 
 
 def test_salvage_reports_at_least_how_many_records_are_lost() -> None:
-    disk = log_of(40, segment_bytes=9000)
+    disk = log_of(40, segment_bytes=9700)
     [_, second, *_, last] = segments(disk, FOLDER)
     disk.remove(FOLDER / second)
 

@@ -21,7 +21,7 @@ from tests.unit.log.fake_disk import FakeDisk, PowerCut
 from tests.unit.log.local_logs import FOLDER, Held, append, log_of, numbers, open_log
 from tests.unit.log.samples import put_entry
 
-SMALL_SEGMENT = 8200
+SMALL_SEGMENT = 8900
 
 
 def fail_at(disk: FakeDisk, count: int, error: Callable[[], BaseException], *, once: bool = True) -> None:
@@ -292,7 +292,7 @@ def test_a_refused_entry_does_not_return_after_a_power_cut(seed: int) -> None:
 @pytest.mark.parametrize("segment_bytes", [SMALL_SEGMENT, 1 << 20])
 def test_a_disk_may_fill_up_at_any_byte(segment_bytes: int) -> None:
     """Part of a block is written before the disk is full: the part is undone. The log opens on a full disk too."""
-    for space in range(7000, 18000, 171):
+    for space in range(7700, 18700, 171):
         disk, ledger = FakeDisk(), Ledger()
         log = open_log(disk, segment_bytes=segment_bytes)
         disk.space = space

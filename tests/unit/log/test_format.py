@@ -3,13 +3,16 @@
 import json
 import re
 import shutil
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 
 from foldb.log import codec
+from foldb.log.binary import encode_command
+from foldb.log.chain import Chain
 from foldb.log.codec import CURRENT, encode_entry, fingerprint_of, schema_files
-from foldb.log.commands import Context, Entry, Put
+from foldb.log.commands import Context, Entry, Genesis, Put, Record
 from foldb.log.local import LocalLog, segment
 from foldb.log.log import genesis_entry
 from tests.unit.log.generate_golden import GOLDEN, number, text
@@ -25,17 +28,49 @@ def example() -> bytes:
     return bytes.fromhex("".join(column[0] for column in columns if column))
 
 
+def records() -> list[Record]:
+    """The records of the example."""
+    put = Put(1, b"car", b"", b'{"pk":{"S":"car"}}', 5, Context("4Q1R", reason="typo"))
+    entry = Entry(b"a process's life", 0, [put], salt=b"salt of an entry")
+    return [
+        Record(0, 0, 1_700_000_000_000, genesis_entry(LOG_ID, 0, 1)),
+        Record(0, 1, 1_700_000_000_123, entry),
+    ]
+
+
+def example_rows() -> dict[str, list[str]]:
+    """The rows of the table of the example's chain: the hexadecimal texts in each column."""
+    lines = TEXT.split("Its chain begins")[1].split("## ")[0].splitlines()
+    cells = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    return {row[0].strip(): ["".join(re.findall(r"`(\w+)`", cell)) for cell in row[1:]] for row in cells}
+
+
+def test_the_example_has_the_chain_of_the_code() -> None:
+    genesis = genesis_entry(LOG_ID, 0, 1).commands[0]
+    assert isinstance(genesis, Genesis)
+    chain, rows = Chain(genesis), example_rows()
+
+    for column, record in enumerate(records()):
+        salt, [command] = record.entry.salt or b"", record.entry.commands
+        leaf = blake2b(salt + encode_command(command), digest_size=16).digest()
+        numbers = b"".join(each.to_bytes(8, "big") for each in (record.offset, record.time, 0))
+        documented = numbers[:16] + record.entry.origin + numbers[16:] + leaf
+        value = blake2b(chain.value + documented, digest_size=16).digest()
+        chain.extend(record)
+
+        assert leaf.hex() == rows["leaf"][column]
+        assert numbers.hex() == rows["position, time, number"][column]
+        assert chain.value.hex() == value.hex() == rows["value"][column]
+
+
 def test_the_example_has_the_bytes_of_the_code() -> None:
     chain = segment.Chain.start(LOG_ID, partitions=1)
     header = segment.header(LOG_ID, CURRENT, chain)
     marker = segment.read_header(header).marker
-    put = Put(1, b"car", b"", b'{"pk":{"S":"car"}}', 5, Context("4Q1R"))
+    genesis, put = records()
 
-    genesis = encode_entry(genesis_entry(LOG_ID, 0, 1))
-    blocks = segment.block(chain, marker, 0, 1_700_000_000_000, 0, genesis)
-    blocks += segment.block(
-        chain, marker, 0, 1_700_000_000_123, 0, encode_entry(Entry(b"a process's life", 0, [put]))
-    )
+    blocks = segment.block(chain, marker, 0, genesis.time, 0, encode_entry(genesis.entry))
+    blocks += segment.block(chain, marker, 0, put.time, 0, encode_entry(put.entry))
 
     assert example().hex(" ") == blocks.hex(" ")
     assert f"header has {len(header):,} bytes" in TEXT

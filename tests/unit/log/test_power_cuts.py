@@ -52,7 +52,7 @@ class Machine:
         self.acknowledged = 0
         self.cuts = 0
         self._dice = dice
-        self._segment_bytes = dice.choice([8200, 12_000, 1 << 20])
+        self._segment_bytes = dice.choice([8900, 12_000, 1 << 20])
 
     def run(self) -> None:
         """Start, serve and lose power, again and again; then start once more."""

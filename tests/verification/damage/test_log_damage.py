@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (17, 83, 11, 23)
 RANDOM = 2000 if SOAK else 20
 
-WHOLE = damage.sample(24, segment_bytes=9560)
-TORN = damage.sample(24, segment_bytes=9560, in_flight=3)
+WHOLE = damage.sample(24, segment_bytes=10_260)
+TORN = damage.sample(24, segment_bytes=10_260, in_flight=3)
 SAMPLES = pytest.mark.parametrize("sample", [WHOLE, TORN], ids=["closed", "crashed"])
 
 

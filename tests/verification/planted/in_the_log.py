@@ -632,10 +632,10 @@ BUGS = [
         "a used idempotency token is not written down",
         """
 @ log/binary.py
--        return prefix + b"".join([write(getattr(record, attribute)) for attribute, write in writers])
-+        return prefix + b"".join(
-+            [write(None if attribute == "token" else getattr(record, attribute)) for attribute, write in writers]
-+        )
+-            return prefix + b"".join([write(getattr(record, attribute)) for attribute, write in writers])
++            return prefix + b"".join(
++                [write(None if attribute == "token" else getattr(record, attribute)) for attribute, write in writers]
++            )
 """,
         "tests/unit/log/test_codec.py",
     ),

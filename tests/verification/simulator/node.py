@@ -125,6 +125,7 @@ class Node:
             scheduler=process,
             partition=number,
             capture=feed,
+            draw_salt=lambda: b"salt of an entry",
             on_fatal=world.fatal,
         )
         partition = ConsistentPartition(

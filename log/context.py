@@ -1,0 +1,192 @@
+"""The context of a command: who sent the request, and why.
+
+    first layout    ::= request_id invocation_id? principal? source depth            schemas 001 to 003
+    present layout  ::= request_id invocation_id? principal? source depth reason?    since schema 004
+
+A context keeps its bytes as in the log, in the present layout, and decodes them on access: a refold never needs them.
+Without a reason the present layout is the first one and a 00, so bytes of older logs are converted by one append.
+"""
+
+from typing import Final, Literal, TypeAlias, final, get_args
+
+from . import avro
+from .avro import read_long, skip_sized
+
+Source: TypeAlias = Literal["api", "ttl", "trigger", "restore", "undo"]
+
+# The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+_SOURCES_ENCODED: Final = {source: avro.long(index) for index, source in enumerate(SOURCES)}
+_FIRST_SOURCES: Final = b"".join(_SOURCES_ENCODED[source] for source in SOURCES[:4])
+
+_NO_REASON: Final = b"\0"
+_VALUE: Final = 2
+"""The branch of an optional field that has a value, as Avro encodes it."""
+
+
+@final
+class Context:
+    """The origin of a request: its ids, its principal, the kind of its client and its reason."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(
+        self,
+        request_id: str,
+        invocation_id: str | None = None,
+        principal: str | None = None,
+        source: Source = "api",
+        depth: int = 0,
+        reason: str | None = None,
+    ) -> None:
+        request = request_id.encode()
+        self.encoded = b"%b%b%b%b%b%b%b" % (
+            avro.long(len(request)),
+            request,
+            avro.optional_text(invocation_id),
+            avro.optional_text(principal),
+            _SOURCES_ENCODED[source],
+            avro.long(depth),
+            _NO_REASON if reason is None else avro.optional_text(reason),
+        )
+
+    @staticmethod
+    def of(encoded: bytes) -> "Context":
+        """Return the context with these bytes in the present layout, without decoding them."""
+        context = _new_context(Context)
+        context.encoded = encoded
+        return context
+
+    @staticmethod
+    def of_either(encoded: bytes) -> "Context":
+        """Return the context with these bytes in either layout, as dumps and nodes of the release before have them.
+
+        Raises:
+            ValueError: The bytes are not a context.
+        """
+        try:
+            is_first = _first_end(encoded, 0) == len(encoded)
+        except IndexError as error:
+            raise ValueError(f"not a context: {error!r}") from error
+        return Context.of(encoded + _NO_REASON if is_first else encoded)
+
+    @property
+    def request_id(self) -> str:
+        """The response's x-amzn-RequestId."""
+        return self.fields()[0]
+
+    @property
+    def invocation_id(self) -> str | None:
+        """The id that the SDK sent, the same for all its retries of one call."""
+        return self.fields()[1]
+
+    @property
+    def principal(self) -> str | None:
+        """The owner of the credentials."""
+        return self.fields()[2]
+
+    @property
+    def source(self) -> Source:
+        """The kind of client."""
+        return self.fields()[3]
+
+    @property
+    def depth(self) -> int:
+        """The number of triggers in the chain that led to the request."""
+        return self.fields()[4]
+
+    @property
+    def reason(self) -> str | None:
+        """The reason that the client gave for the request."""
+        return self.fields()[5]
+
+    def fields(self) -> tuple[str, str | None, str | None, Source, int, str | None]:
+        """Decode all fields.
+
+        Raises:
+            ValueError: The bytes are not a context.
+        """
+        data = self.encoded
+        try:
+            request_id, at = avro.read_text(data, 0)
+            invocation_id, at = avro.read_optional(data, at, avro.read_text)
+            principal, at = avro.read_optional(data, at, avro.read_text)
+            source, at = avro.read_symbol(data, at, SOURCES)
+            depth, at = read_long(data, at)
+            reason, at = avro.read_optional(data, at, avro.read_text)
+        except IndexError as error:
+            raise ValueError(f"not a context: {error!r}") from error
+        return request_id, invocation_id, principal, source, depth, reason
+
+    def in_first_layout(self) -> bytes | None:
+        """Return the bytes in the first layout; None if that cannot express the reason or the source."""
+        first = self.encoded[:-1]
+        if not self.encoded.endswith(_NO_REASON) or _first_end(self.encoded, 0) != len(first):
+            return None
+        source = first[-2]  # unless it is the first of several bytes of the depth
+        has_source = source in _FIRST_SOURCES if source < 0x80 else self.source != "undo"
+        return first if has_source else None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all fields are equal."""
+        return isinstance(other, Context) and (
+            self.encoded == other.encoded or self.fields() == other.fields()
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.fields())
+
+    def __repr__(self) -> str:
+        return f"Context{self.fields()}"
+
+
+_new_context = object.__new__
+
+
+def read_context(data: bytes, at: int) -> tuple[Context, int]:
+    """Decode a context in the present layout."""
+    end = _first_end(data, at)
+    if data[end] == 0:
+        end += 1
+    elif data[end] == _VALUE:
+        end = skip_sized(data, end + 1)
+    else:
+        raise ValueError(f"a union of two has no branch {data[end] >> 1}")
+    context = _new_context(Context)
+    context.encoded = data[at:end]
+    return context, end
+
+
+def read_first_context(data: bytes, at: int) -> tuple[Context, int]:
+    """Decode a context in the first layout."""
+    end = _first_end(data, at)
+    context = _new_context(Context)
+    context.encoded = data[at:end] + _NO_REASON
+    return context, end
+
+
+def _first_end(data: bytes, at: int) -> int:
+    """Return the index after the fields of the first layout."""
+    length = data[at]
+    at = at + 1 + (length >> 1) if length < 0x80 else skip_sized(data, at)
+    # The invocation id, then the principal: a loop takes a tenth longer, for each command of a refold.
+    branch = data[at]
+    if branch == 0:
+        at += 1
+    elif branch == _VALUE:
+        length = data[at + 1]
+        at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
+    else:
+        raise ValueError(f"a union of two has no branch {branch >> 1}")
+    branch = data[at]
+    if branch == 0:
+        at += 1
+    elif branch == _VALUE:
+        length = data[at + 1]
+        at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
+    else:
+        raise ValueError(f"a union of two has no branch {branch >> 1}")
+    if data[at] < 0x80 and data[at + 1] < 0x80:
+        return at + 2
+    _, at = read_long(data, at)
+    return read_long(data, at)[1]
