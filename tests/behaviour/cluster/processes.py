@@ -21,6 +21,7 @@ PARTITIONS = 4
 _PATIENCE_S = 60
 _CLUSTER = "Foldb_20261121.Cluster"
 _LAG = 100  # entries: some are always on their way
+SESSION_TIMEOUT = "2s"  # a third of the default: a test waits that long after each kill
 
 
 class Process:
@@ -172,6 +173,8 @@ class Nodes:
             str(self.address),
             "--partitions",
             str(PARTITIONS),
+            "--session-timeout",
+            SESSION_TIMEOUT,
             *self._options,
         )
 
