@@ -202,7 +202,6 @@ def main(
 
 
 def run() -> None:
-    """Run the program."""
     _open_standard_streams()
     try:
         app(prog_name="foldb")

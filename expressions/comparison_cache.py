@@ -57,7 +57,6 @@ class ComparisonCache(dict[str, Value]):
         self._of_item = _Entries()
 
     def equal(self, a: Value, b: Value, left: Operand, right: Operand) -> bool:
-        """Return whether two values are equal."""
         tag, content = next(iter(a.items()))
         if tag not in b:
             return False

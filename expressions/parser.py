@@ -170,7 +170,6 @@ class Parser:
         return token.kind == ALIAS or (token.kind == NAME and token.word not in self.keywords)
 
     def path(self) -> Path:
-        """Parse a document path."""
         if not self.at_name():
             self.syntax_error()
         parts: list[str | int] = [self._name()]
@@ -237,7 +236,6 @@ class Parser:
         return index
 
     def reference(self) -> Reference:
-        """Parse a value placeholder."""
         if self.token.kind != REFERENCE:
             self.syntax_error()
         name = self.advance().text

@@ -59,7 +59,6 @@ class PlanCache:
         return plan
 
     def put(self, key: Hashable, plan: Plan) -> None:
-        """Add a plan."""
         if len(self._young) >= self._capacity:
             self._old, self._young = self._young, {}
         self._young[key] = plan

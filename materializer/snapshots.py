@@ -110,7 +110,6 @@ class Snapshots:
         return sorted((int(match[2]) for match in matches if match and match[1] == ours), reverse=True)
 
     def path(self, offset: int) -> Path:
-        """Return the path of the snapshot of an offset."""
         return self.folder / f"{self._prefix}{offset:020d}.snapshot"
 
     def load_newest(
@@ -358,7 +357,6 @@ class SnapshotCopy:
 
 
 def snapshots_of_each(folder: Path, disk: Filesystem, partitions: int) -> list[Snapshots]:
-    """Return the snapshots of each partition of a log."""
     return [Snapshots(folder, disk, partition_id, partitions) for partition_id in range(partitions)]
 
 

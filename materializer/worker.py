@@ -247,7 +247,6 @@ class Worker:
             self._drained()
 
     def statistics(self) -> Statistics:
-        """Return the current statistics."""
         tables = self.state.tables.values()
         return Statistics(
             position=self.position,

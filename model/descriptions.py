@@ -72,7 +72,6 @@ def describe_continuous_backups(definition: TableDefinition, *, time_ms: int) ->
 
 
 def describe_time_to_live(definition: TableDefinition) -> dict[str, str]:
-    """Return the TimeToLiveDescription."""
     if definition.ttl_attribute is None:
         return {"TimeToLiveStatus": "DISABLED"}
     return {"TimeToLiveStatus": "ENABLED", "AttributeName": definition.ttl_attribute}

@@ -58,7 +58,6 @@ class RequestError(FoldbError):
 
     @property
     def wire_type(self) -> str:
-        """The `__type` of the response."""
         return f"{self.namespace}#{self.wire_name}"
 
     def fields(self) -> dict[str, Any]:

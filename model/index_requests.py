@@ -49,7 +49,6 @@ def _with_attribute_types(types: dict[str, str], definitions: Sequence[dict[str,
 
 
 def table_key(elements: Sequence[dict[str, str]], types: dict[str, str]) -> KeySchema:
-    """Return the key schema of a table."""
     names = [element["AttributeName"] for element in elements]
     if len(set(names)) < len(names) or len(types) < len(names):
         raise ValidationError("Invalid KeySchema: Some index key attribute have no definition")
@@ -57,7 +56,6 @@ def table_key(elements: Sequence[dict[str, str]], types: dict[str, str]) -> KeyS
 
 
 def index_key(elements: Sequence[dict[str, str]], types: dict[str, str], limits: Limits) -> KeySchema:
-    """Return the key schema of an index."""
     names = [element["AttributeName"] for element in elements]
     if len(set(names)) < len(names):
         raise ValidationError(
@@ -212,7 +210,6 @@ def _index(
 
 
 def projection(request: dict[str, Any]) -> Projection:
-    """Return the projection of an index."""
     kind = request.get("ProjectionType")
     attributes = request.get("NonKeyAttributes")
     if kind is None:

@@ -151,7 +151,6 @@ def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -
 
 
 def update_time_to_live(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
-    """Apply UpdateTimeToLive."""
     check_in_use(definition)
     specification = request["TimeToLiveSpecification"]
     name, current = specification["AttributeName"], definition.ttl_attribute

@@ -100,7 +100,6 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """The URL of the server."""
         host, port = self.settings.host, self.settings.port
         scheme = "http" if self._certificate is None else "https"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

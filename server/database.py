@@ -75,7 +75,6 @@ class Database:
 
     @property
     def limits(self) -> Limits:
-        """The limits of the log."""
         return self.state.limits
 
     def catch_up(self, callback: Callable[[], None]) -> None:

@@ -85,7 +85,6 @@ def once(change: Change, *, resource: Any = None) -> Iterator[Writes]:
 
 
 def marker_table(subscription: str) -> str:
-    """Return the table of the subscription's markers."""
     return f"{subscription}.once"
 
 

@@ -106,7 +106,6 @@ def provisioned(throughput: tuple[int, int]) -> dict[str, int]:
 
 
 def attribute_definitions(types: dict[str, str]) -> list[dict[str, str]]:
-    """Return the AttributeDefinitions of a request."""
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 

@@ -55,7 +55,6 @@ class Output:
         return self.rows((plain_item(item) for item in items), first=first)
 
     def item(self, item: Item) -> None:
-        """Write one item."""
         self.row(item if self._settings.typed else plain_item(item))
 
     def rows(self, rows: Iterable[Row], *, first: Sequence[str] = ()) -> int:

@@ -73,7 +73,6 @@ def with_trigger_options(command: Command) -> Command:
 
 
 def option(name: str) -> OptionInfo:
-    """Return the option of a setting."""
     setting = setting_named(name)
     assert setting.flag is not None, "a setting without a flag has no option"
     text, least, most, metavar = setting.help, None, None, None
@@ -155,7 +154,6 @@ def sink_from_flag(name: str, text: str) -> Settings:
 
 
 def sink_flags() -> list[str]:
-    """Return the flags of all kinds of sinks."""
     return [kind.flag for kind in sink_kinds() if kind.flag is not None]
 
 

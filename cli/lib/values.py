@@ -97,7 +97,6 @@ def typed(value: Plain) -> Value:
 
 
 def typed_item(item: dict[str, Plain]) -> Item:
-    """Return the item of a plain form."""
     return {name: typed(value) for name, value in item.items()}
 
 

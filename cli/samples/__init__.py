@@ -28,5 +28,4 @@ def sample(name: str) -> dict[str, Any]:
 
 
 def tables(name: str) -> list[str]:
-    """Return the names of a sample's tables."""
     return [request["TableName"] for request in sample(name)["tables"]]

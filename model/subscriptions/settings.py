@@ -272,7 +272,6 @@ _BY_NAME: Final = {setting.name: setting for setting in SUBSCRIPTION_SETTINGS}
 
 
 def setting_named(name: str) -> SubscriptionSetting:
-    """Return the declaration of a setting."""
     return _BY_NAME[name]
 
 

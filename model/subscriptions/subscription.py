@@ -54,7 +54,6 @@ class Subscription:
 
     @property
     def table_ids(self) -> list[int]:
-        """The ids of the tables."""
         return [table_id for _, table_id in self.tables]
 
     def home(self, partitions: int) -> int:

@@ -17,11 +17,12 @@ import orjson
 
 from ...model import service
 from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError, UnknownOperationError
+from ..async_calls import RefusedAtError
 from ..auth.rights import Demands, check
 from ..node import Node
 from .admin import ADMIN
 from .min_position import READS, reach
-from .operation import Answer, AsyncHandler, Body, Handler, Operation, RefusedAtError
+from .operation import Answer, AsyncHandler, Body, Handler, Operation
 from .operations import OPERATIONS
 from .operations.streams import STREAMS
 from .reply import Reply

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...materializer.partition import ResultPosition
-from ...model.errors import RequestError
 from ..auth.rights import EVERYTHING, Demand, Demands, Right
 from ..node import Node
 from .reply import Caller, Reply
@@ -24,15 +23,6 @@ class Answer(NamedTuple):
 
     body: bytes
     position: ResultPosition | None = None
-
-
-class RefusedAtError(Exception):
-    """An error answer that is true of a position."""
-
-    def __init__(self, error: RequestError, position: ResultPosition) -> None:
-        super().__init__(error)
-        self.error = error
-        self.position = position
 
 
 Body: TypeAlias = dict[str, Any]

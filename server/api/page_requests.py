@@ -161,7 +161,6 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
 
 
 def reply_with(body: dict[str, Any], index: Index | None, reply: Reply) -> OnPage:
-    """Return the callback that replies with a page."""
     return partial(_answer, body, index, reply)
 
 

@@ -29,12 +29,10 @@ def members(*parts: bytes) -> bytes:
 
 
 def array(elements: Iterable[bytes]) -> bytes:
-    """Return a JSON array."""
     return b"[%b]" % b",".join(elements)
 
 
 def quoted(name: str) -> bytes:
-    """Return a JSON string."""
     return orjson.dumps(name)
 
 
@@ -57,7 +55,6 @@ class Consumed:
     kind: Literal["Read", "Write"] | None = None
 
     def add(self, units: Units) -> None:
-        """Add the units of one write."""
         self.table += 2 * units.table
         for totals, added in ((self.local, units.local), (self.glob, units.glob)):
             for name, count in (added or {}).items():

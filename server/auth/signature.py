@@ -65,7 +65,6 @@ def canonical_request(
 
 
 def string_to_sign(iso_time: bytes, scope: bytes, request: bytes) -> bytes:
-    """Return the string to sign for a canonical request."""
     return b"%b\n%b\n%b\n%b" % (ALGORITHM, iso_time, scope, hashlib.sha256(request).hexdigest().encode())
 
 

@@ -76,7 +76,6 @@ class WireMessage(Generic[T]):
 
     @property
     def converter(self) -> Converter:
-        """The converter of a member of this class."""
         return Converter(self.encode, self.decode)
 
 
@@ -93,7 +92,6 @@ class Tagged:
         return [tag, *encode(value)]
 
     def decode(self, data: PlainValue) -> Any:
-        """Return the object."""
         tag, *members = data
         return self._messages[tag].decode(members)
 

@@ -138,6 +138,5 @@ class HostedPartitions:
         return {partition_id: self.offset(partition_id) + 1 for partition_id in self.partitions.hosted}
 
     def leading(self) -> list[int]:
-        """Return the partitions that this node leads."""
         hosted = self.partitions.hosted
         return [partition_id for partition_id, replica in hosted.items() if replica.leading]

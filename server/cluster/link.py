@@ -211,7 +211,6 @@ class _Connection(Frames):
     def call(
         self, method: Method, partition_id: int, arguments: tuple[Any, ...], on_result: OnResult
     ) -> None:
-        """Send a call."""
         if self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
             on_result(Unsent(full=True))
             return

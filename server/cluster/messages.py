@@ -79,7 +79,6 @@ def encode_command(value: Command) -> bytes:
 
 
 def decode_command(data: PlainValue) -> Command:
-    """Return the command."""
     [value] = decode_message(data).commands
     return value
 
@@ -137,7 +136,6 @@ def encode_position(value: ResultPosition) -> PlainValue:
 
 
 def decode_position(data: PlainValue) -> Position:
-    """Return the position."""
     partition, offset, index = data
     return Position(int(partition), int(offset), index)
 
@@ -150,7 +148,6 @@ def decode_result_position(data: PlainValue, time_ms: int | None = None) -> Resu
 
 
 def decode_keys(data: PlainValue) -> list[tuple[int, bytes, bytes]]:
-    """Return the keys of items."""
     return [(table, pk, sk) for table, pk, sk in data]
 
 
@@ -255,7 +252,6 @@ def encode_outcome(value: Outcome) -> PlainValue:
 
 
 def decode_outcome(data: PlainValue, command: Command) -> Outcome:
-    """Return the outcome of `command`."""
     tag, *members = data
     outcome: Outcome = _DECODERS[tag](command, members)
     return outcome

@@ -42,7 +42,6 @@ class NodeHandlers:
         done(await self.result(name, body))
 
     async def result(self, name: str, body: PlainValue) -> PlainValue | RequestError:
-        """Return the result of a handler, or its error."""
         try:
             return await self.handlers[name](body)
         except RequestError as error:

@@ -65,7 +65,6 @@ class Member:
 
 
 def encode_table(routes: Sequence[Route]) -> bytes:
-    """Return the encoding of a routing table."""
     nodes = RoutingTable(0, tuple(routes)).nodes
     indexes = {node: index for index, node in enumerate(nodes)}
     rows = [

@@ -69,8 +69,6 @@ def _or_error(encode: Callable[[Any], PlainValue]) -> Callable[[Any], PlainValue
 
 
 def _read_or_error(decode: Callable[[PlainValue], Any]) -> Callable[[PlainValue, Any], Any]:
-    """Return the decoder of a result or of an error."""
-
     def read(data: PlainValue, _: Any) -> Any:
         return messages.decode_error(data["error"]) if isinstance(data, dict) else decode(data)
 

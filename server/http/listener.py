@@ -155,7 +155,6 @@ class Listener:
                 connection.finish()
 
     def closed(self, connection: Connection) -> None:
-        """Unregister a connection."""
         self._connections.pop(connection, None)
         self.buffer_budget.release(connection)
         if self._limit_per_peer:

@@ -96,7 +96,6 @@ class _Collector:
         self._collected = collected
 
     def collect(self) -> Iterator["Metric"]:
-        """Yield all metrics."""
         node = self._node
         yield from _of_partitions(node)
         refused_s = refused_ms(node.clock) / 1000

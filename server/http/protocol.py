@@ -421,7 +421,6 @@ class Connection(asyncio.Protocol):
         )
 
     def _answer_text(self, head: RequestHead, status: int, text: bytes, fields: bytes = b"") -> None:
-        """Answer with plain text."""
         close = self._closing or not head.keep_alive
         data = response.plain(
             status,

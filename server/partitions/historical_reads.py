@@ -31,7 +31,6 @@ class _Range:
     is_used: bool = True
 
     def has(self, partition: int, request: ReadChanges) -> bool:
-        """Return whether a request reads from this range."""
         here = self.partition == partition and self.table == request.table
         return here and self.after <= request.after_sequence_number < self.until
 

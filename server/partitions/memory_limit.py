@@ -53,7 +53,6 @@ class MemoryLimit:
             self._timer.cancel()
 
     def refusal(self) -> RequestError:
-        """Return the error for a refused request."""
         return RequestLimitExceededError(
             f"The database takes about {self._used()} bytes of memory, and {self.bound} is its limit: "
             "delete items, or start it with a larger --memory-limit"

@@ -135,7 +135,6 @@ class RebuildJob:
         return self._position.text(self._live.genesis.partitions)
 
     def _begin(self) -> None:
-        """Begin with the present partition."""
         self._work = Rebuild(self._live.voided, self._disposer.take)
         self._comparison = RebuildComparison(self._index)
         self._records: Iterator[Record] = iter(())

@@ -264,7 +264,6 @@ class Partitions:
         await asyncio.to_thread(self._reading_files.close)
 
     def states(self) -> list[PartitionState]:
-        """Return the folded states of all partitions."""
         return [hosted.state for hosted in self.hosted.values()]
 
     def bytes(self) -> int:

@@ -1,14 +1,8 @@
-"""Partitions and change feeds whose answers are awaited.
+"""Partitions and change feeds whose answers are awaited, without their positions."""
 
-A partition answers through callbacks, because item operations were measured to lose half their rate to a future and a
-task per request. Subscriptions are rare, so they await. Handlers of the API have `api/async_calls.py`, which keeps
-positions.
-"""
-
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from ...log.commands import Command
 from ...materializer.feed_requests import (
@@ -23,13 +17,12 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped
 from ...materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from ...materializer.partition import Partition
-from ...model.errors import RequestError, ServiceUnavailableError
+from ...model.errors import ServiceUnavailableError
 from ...model.sequence_numbers import SequenceNumbers
+from ..async_calls import answer_of
 
 NO_TABLE: Final = 0
 """The id of no table: its count of changes has the end of the feed alone."""
-
-T = TypeVar("T")
 
 
 class AsyncPartition:
@@ -44,7 +37,7 @@ class AsyncPartition:
         Raises:
             RequestError: The command was refused, or its outcome is unknown.
         """
-        outcome: Outcome = await _answer_of(partial(self._partition.submit, command, size))
+        outcome: Outcome = await answer_of(partial(self._partition.submit, command, size))
         if isinstance(outcome, Refused | Failed):
             raise outcome.error
         if isinstance(outcome, Skipped):
@@ -58,8 +51,8 @@ class AsyncPartition:
             RequestError: The partition refuses the request, or does not answer.
         """
         if isinstance(request, QueryRequest):
-            return await _answer_of(partial(self._partition.query, request))
-        return await _answer_of(partial(self._partition.scan, request))
+            return await answer_of(partial(self._partition.query, request))
+        return await answer_of(partial(self._partition.scan, request))
 
 
 class AsyncFeed:
@@ -72,7 +65,7 @@ class AsyncFeed:
         self._partition = partition
 
     async def read(self, request: FeedRequest) -> FeedAnswer:
-        return await _answer_of(partial(self._partition.feed, request))
+        return await answer_of(partial(self._partition.feed, request))
 
     async def count(self, table: int, after: int, until: int | None = None) -> ChangeCount:
         """Count the changes of a table with a sequence number above `after`, up to `until` if that is given."""
@@ -97,22 +90,3 @@ async def end_sequence_numbers(partitions: Mapping[int, FedPartition], table: in
         partition_id: (await AsyncFeed(partition).count(table, 0)).end
         for partition_id, partition in partitions.items()
     }
-
-
-async def _answer_of(request: Callable[[Callable[[T | RequestError, object], None]], None]) -> T:
-    """Call `request` with a callback, and return the answer that the callback receives.
-
-    Raises:
-        RequestError: The callback received this error.
-    """
-    future: asyncio.Future[T | RequestError] = asyncio.get_running_loop().create_future()
-
-    def on_answer(result: T | RequestError, _position: object) -> None:
-        if not future.done():  # the caller may be cancelled by now
-            future.set_result(result)
-
-    request(on_answer)
-    result = await future
-    if isinstance(result, RequestError):
-        raise result
-    return result

@@ -111,7 +111,6 @@ class TriggerReconciler:
         self._task = self._node.loop.create_task(self._poll())
 
     async def stop(self) -> None:
-        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

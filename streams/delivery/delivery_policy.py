@@ -52,7 +52,6 @@ class DeliveryPolicy:
 
     @staticmethod
     def of(settings: Mapping[str, Any]) -> "DeliveryPolicy":
-        """Return the policy of validated settings."""
         retries = settings["MaximumRetryAttempts"]
         backoff = settings["Backoff"]
         together = settings["Transactions"] == "together"

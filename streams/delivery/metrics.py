@@ -39,7 +39,6 @@ class SubscriptionMetrics:
     )
 
     def called(self, ended_s: float, took_s: float, changes: int) -> None:
-        """Count a call."""
         self.calls += 1
         self._calls.append((ended_s, took_s, changes))
 

@@ -109,7 +109,6 @@ class ChangeWriter:
             self._writing.submit(each.remove_all, self._log_failure)
 
     def add_table(self, table_id: int) -> TableChanges:
-        """Add a table."""
         segments = self._store.segments(table_id, self.trim_horizon)
         table = self.tables[table_id] = TableChanges(table_id, segments)
         return table

@@ -178,7 +178,6 @@ class HistoricalFeed:
 
     @property
     def is_segment(self) -> bool:
-        """Whether it rebuilds a segment of a feed."""
         return self._task.is_segment
 
     @property

@@ -182,7 +182,6 @@ class _Writer:
                 )
 
     def append(self, change: Change) -> None:
-        """Append the next change."""
         self._waiting.append(change)
         self._size += CHANGE_BYTES + images_of(change)
         if self._size >= WRITE_BYTES:

@@ -59,7 +59,6 @@ class BlockCache:
         self._bytes = 0
 
     def get(self, disk: Filesystem, segment: Segment, head: BlockHead, table: int) -> list[Change]:
-        """Return the changes of a block."""
         key = segment, head.at
         found = self._blocks.get(key)
         if found is None:

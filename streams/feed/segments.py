@@ -293,7 +293,6 @@ class Segments:
         return self._shard_starts([*heads, following[0]])[-1].sequence_number if following else 0
 
     def remove_all(self) -> None:
-        """Remove every segment."""
         self.close()
         self.remove(len(self._segments))
 

@@ -14,7 +14,6 @@ _OP: Final[dict[ChangeOperation, bytes]] = {"INSERT": b"c", "MODIFY": b"u", "REM
 
 
 def envelope(delivery: Delivery, now_ms: int) -> bytes:
-    """Return the envelope of a change."""
     change = delivery.change
     tx = change.tx
     transaction = b"null" if tx is None else b'{"id":"%b","total_order":%d}' % (tx.id.encode(), tx.n + 1)

@@ -18,7 +18,6 @@ _MICROSECOND: Final = b',"ApproximateCreationDateTimePrecision":"MICROSECOND"'
 
 
 def record(delivery: Delivery, precision: Precision = "MILLISECOND") -> bytes:
-    """Return the data of one record of the stream."""
     is_microsecond = precision == "MICROSECOND"
     change = delivery.change
     return (

@@ -19,12 +19,10 @@ _BY_TTL: Final = b',"userIdentity":{"type":"Service","principalId":"dynamodb.ama
 
 
 def event(changes: Iterable[Delivery]) -> bytes:
-    """Return the event of changes."""
     return b'{"Records":[%b]}' % b",".join(map(record, changes))
 
 
 def record(delivery: Delivery) -> bytes:
-    """Return one of the event's Records."""
     expiry = _BY_TTL if is_expiry(delivery) else b""
     return b'{%b,"eventSourceARN":"%b"%b}' % (head(delivery), delivery.table.stream_arn.encode(), expiry)
 

@@ -14,7 +14,6 @@ from .table_view import Delivery, operation
 
 
 def is_installed() -> bool:
-    """Return whether pyarrow is installed."""
     return find_spec("pyarrow") is not None
 
 

@@ -47,7 +47,6 @@ class CommandSink(ProcessSink):
 
 
 def make(settings: dict[str, Any], context: SinkContext) -> CommandSink:
-    """Return a sink that runs `Command`."""
     folder, argv = folder_of(context), settings["Command"]
     file = folder.command(argv)
     message = {"argv": [str(file), *argv[1:]]}

@@ -42,7 +42,6 @@ class LambdaSink(ProcessSink):
         self._stream_arn = ""
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Call the handler with the batch."""
         message = {"timeout_s": self._timeout_s, "trace": traceparent()}
         answer = await self._workers.call(batch.lane, self._event(batch), message)
         if "error" in answer:
@@ -109,7 +108,6 @@ def delivery_result(answer: Any, batch: Batch, *, is_partial: bool) -> DeliveryR
 
 
 def make(settings: dict[str, Any], context: SinkContext) -> LambdaSink:
-    """Return a sink that calls `Handler`."""
     folder = folder_of(context)
     handler, name = settings["Handler"], context.subscription
     memory_mb = KIND.value(settings, "MemorySize")

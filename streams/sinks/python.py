@@ -20,7 +20,6 @@ class PythonSink(ProcessSink):
     """Calls a function."""
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Call the function with the batch."""
         message = {"window": window_of(batch), "trace": traceparent()}
         return await self._call(batch, lines(batch), message)
 
@@ -34,7 +33,6 @@ def window_of(batch: Batch) -> dict[str, Any] | None:
 
 
 def make(settings: dict[str, Any], context: SinkContext) -> PythonSink:
-    """Return a sink that calls `Function`."""
     spec = WorkerSpec("python", settings["Function"], {}, KIND.value(settings, "MemorySize"), {})
     return PythonSink(WorkerPool(spec, folder_of(context), context))
 

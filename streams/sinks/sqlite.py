@@ -105,7 +105,6 @@ class SqliteSink(ConfiguredSink):
         await self._in_thread(self._open)
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        """Write the batch."""
         return await self._in_thread(lambda: self._write(batch))
 
     async def close(self) -> None:
@@ -183,7 +182,6 @@ def _create_view(connection: sqlite3.Connection, table: TableView) -> None:
 
 
 def _plain(item: dict[str, Any]) -> str:
-    """Return an item as plain JSON."""
     return orjson.dumps({name: _value(value) for name, value in item.items()}).decode()
 
 

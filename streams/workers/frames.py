@@ -18,7 +18,6 @@ _CHUNK: Final = 1 << 20
 
 
 def encode(message: WorkerMessage, body: bytes = b"") -> bytes:
-    """Encode a frame."""
     first = orjson.dumps(message)
     length = LENGTH.size + len(first) + len(body)
     return b"%b%b%b%b" % (LENGTH.pack(length), LENGTH.pack(len(first)), first, body)

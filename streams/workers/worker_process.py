@@ -62,7 +62,6 @@ class WorkerOutput:
         loop.add_reader(descriptor, self._read)
 
     def begin(self) -> None:
-        """Begin another call."""
         self._end_line()
         self._tail = b""
         self._room = _MAX_LOGGED_BYTES

@@ -27,11 +27,11 @@ from ....model.tables import TableDefinition
 from ....streams.delivery.filter import ChangeFilter
 from ....streams.formats.plain import plain
 from ....streams.formats.table_view import Delivery, TableView, view_of
+from ...async_calls import RefusedAtError, call, read_feeds
 from ...auth.rights import EVERYTHING, Demand, Right
 from ...database import Database
 from ...routing import joined
-from ..async_calls import call, read_feeds, sleep
-from ..operation import Answer, RefusedAtError, admin_operation
+from ..operation import Answer, admin_operation
 from ..reply import Caller
 from .start_positions import NOT_KEPT, Start, read_after, read_integer, read_start, resolve
 
@@ -109,7 +109,7 @@ class _Reader:
         ]
         if not feeds:
             wait_s = min(wait_ms, _WAIT_FOR_NONE_MS) / 1000
-            await sleep(self._loop, wait_s)
+            await asyncio.sleep(wait_s)
             return _answer(MergedPage([], after, True, 0), [])
         page, positions = await self._page(feeds, after)
         if not page.deliveries and page.is_end and wait_ms:
@@ -122,11 +122,10 @@ class _Reader:
     async def _page(
         self, feeds: list[TableFeed], after: SequenceNumbers
     ) -> tuple[MergedPage, list[ResultPosition]]:
-        """Read a page of changes that match."""
         requests = [ReadChanges(feed.table.id, after[feed.partition_id], limit=self._limit) for feed in feeds]
         try:
             pages, positions = await read_feeds(
-                self._loop, [(feed.partition, request) for feed, request in zip(feeds, requests, strict=True)]
+                [(feed.partition, request) for feed, request in zip(feeds, requests, strict=True)]
             )
         except RefusedAtError as refused:
             raise refused.error from None
@@ -145,7 +144,6 @@ class _Reader:
         if page.trim_horizon <= request.after_sequence_number:
             return page
         answer: FeedAnswer | RequestError = await call(
-            self._loop,
             lambda callback: self._log_reads.read(
                 feed.partition_id, request, page.trim_horizon, lambda found, _: callback(found)
             ),

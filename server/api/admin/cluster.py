@@ -5,12 +5,12 @@ from typing import Any
 
 from ....log.log import SharedLog
 from ....model.errors import LogError, ValidationError
+from ...async_calls import call
 from ...auth.rights import Right
 from ...cluster import Cluster
 from ...cluster.link import PeerAddress
 from ...cluster.routes import Route
 from ...node import Node
-from ..async_calls import call
 from ..operation import admin_operation
 from ..reply import Caller
 
@@ -65,12 +65,12 @@ async def _ends(node: Node) -> list[int | None]:
     """Return the end offset of each partition's log; None where the broker does not answer."""
     log = node.log
     assert isinstance(log, SharedLog)
-    ends = await asyncio.gather(*(_end(node, log, each) for each in range(node.partitions.count)))
+    ends = await asyncio.gather(*(_end(log, each) for each in range(node.partitions.count)))
     return [None if isinstance(end, LogError) else end for end in ends]
 
 
-async def _end(node: Node, log: SharedLog, partition_id: int) -> int | LogError:
-    return await call(node.loop, lambda callback: log.ask_end(partition_id, callback))
+async def _end(log: SharedLog, partition_id: int) -> int | LogError:
+    return await call(lambda callback: log.ask_end(partition_id, callback))
 
 
 def _problems(node: Node) -> list[str]:

@@ -12,10 +12,9 @@ from ....log.commands import Cut, Position
 from ....materializer.feed_requests import FedPartition, FindSequenceNumber, FoundSequenceNumber
 from ....model.errors import TrimmedDataAccessError, ValidationError
 from ....model.sequence_numbers import SequenceNumbers, number_before, number_texts, parse_numbers
+from ...async_calls import RefusedAtError, read_feeds
 from ...database import Database
-from ..async_calls import read_feeds
 from ..min_position import parse_position
-from ..operation import RefusedAtError
 
 Start: TypeAlias = dict[str, Any]
 
@@ -118,7 +117,6 @@ async def resolve(database: Database, tables: list[int], start: Start) -> Sequen
     lookups = [(partition_id, table) for partition_id in partitions for table in tables or [_NO_TABLE]]
     try:
         answers, _ = await read_feeds(
-            database.loop,
             [
                 (partitions[partition_id], FindSequenceNumber(table, time_ms))
                 for partition_id, table in lookups

@@ -9,11 +9,11 @@ import orjson
 
 from ....log.commands import Position
 from ....model.errors import RequestError, ServiceUnavailableError
+from ...async_calls import call
 from ...auth.rights import NODE, Right
 from ...clock import refused_ms
 from ...node import Node
 from ...routing import joined
-from ..async_calls import call
 from ..operation import Answer, admin_operation
 from ..reply import Caller
 
@@ -31,7 +31,7 @@ _SUMS = {
 @admin_operation("Status", Right.READ, resource=NODE)
 async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
     """Collect the status of the partitions and of this node."""
-    statuses = await call(node.loop, node.partition.status)
+    statuses = await call(node.partition.status)
     assert not isinstance(statuses, RequestError), "each partition reports its own error"
     if node.router is None:
         statuses = {"0": statuses}

@@ -13,10 +13,10 @@ from ....model.descriptions import stream_label
 from ....model.errors import ResourceNotFoundError, ValidationError
 from ....model.tables import name_of, table_arn
 from ....streams.feed.shards import shard_id
+from ...async_calls import RefusedAtError, read_feeds
 from ...auth.rights import Right
 from ...database import Database
-from ..async_calls import read_feeds
-from ..operation import RefusedAtError, admin_operation
+from ..operation import admin_operation
 from ..reply import Caller
 
 _END_OF_TIME: Final = 2**62
@@ -78,7 +78,7 @@ async def _partitions(database: Database, periods: list[CapturePeriod]) -> list[
     listing = ListShards(newest.table, newest.label)
     try:
         answers, _ = await read_feeds(
-            database.loop, [(each, request) for each in partitions.values() for request in (find, listing)]
+            [(each, request) for each in partitions.values() for request in (find, listing)]
         )
     except RefusedAtError as refused:
         raise refused.error from None

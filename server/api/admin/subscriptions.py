@@ -123,7 +123,6 @@ async def wait_for_triggers(node: Node, body: dict[str, Any], _: Caller) -> dict
 
 
 def described(answer: dict[str, Any], *, to_reader: bool = False) -> dict[str, Any]:
-    """Return one subscription in the form of the API."""
     return _flat(answer["Subscription"], to_reader=to_reader)
 
 

@@ -8,10 +8,10 @@ from ....log.commands import Level
 from ....materializer.fold import LEVEL
 from ....materializer.fold.outcomes import Failed, Outcome
 from ....materializer.partition import Partition, ResultPosition
+from ...async_calls import call
 from ...auth.rights import Right
 from ...node import Node
 from ...routing.fan_in import FanIn
-from ..async_calls import call
 from ..operation import admin_operation
 from ..reply import Caller
 
@@ -24,7 +24,7 @@ async def upgrade(node: Node, _: dict[str, Any], caller: Caller) -> dict[str, An
     before = node.state.level
     partitions: list[Partition] = [node.partition] if node.router is None else [*node.router.partitions]
     outcomes: list[Outcome]
-    outcomes, _positions = await call(node.loop, partial(_append, partitions, Level(LEVEL, caller.context)))
+    outcomes, _positions = await call(partial(_append, partitions, Level(LEVEL, caller.context)))
     failed = next((outcome for outcome in outcomes if isinstance(outcome, Failed)), None)
     if failed is not None:
         raise failed.error

@@ -14,7 +14,6 @@ from typing import Any
 
 
 def positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the positional parameters of a function."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except (NameError, AttributeError):  # names that only a type checker knows

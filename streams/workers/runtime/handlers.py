@@ -37,7 +37,6 @@ class LambdaContext:
     client_context: None = None
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return the remaining time of the call in milliseconds."""
         return max(0, int((self.ends - time.monotonic()) * 1000))
 
 

@@ -48,7 +48,6 @@ class Modules:
         """Let Python make the module."""
 
     def is_package(self, fullname: str) -> bool:
-        """Return whether a module is a package."""
         return self._texts[fullname][0].endswith(_PACKAGE)
 
     def get_source(self, fullname: str) -> str:
@@ -62,7 +61,6 @@ class Modules:
         return FileReader(cast(Any, SimpleNamespace(path=self._texts[fullname][0])))
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile a module."""
         self._used.add(fullname)
         path, text, trouble = self._texts[fullname]
         if trouble is not None:
@@ -70,7 +68,6 @@ class Modules:
         return compile(text, path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute a module."""
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  importing a module is this
 
     def version(self) -> str:

@@ -115,7 +115,6 @@ def _kill(process: int) -> bool:
 
 
 def _end_with(status: int) -> NoReturn:
-    """End this process with the status of the worker."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         with suppress(OSError):  # SIGKILL cannot be given a handler, and needs none

@@ -64,7 +64,6 @@ def destinations(node: Node, table: Table) -> dict[str, Subscription]:
 
 
 def status(destination: Subscription) -> str:
-    """Return the DestinationStatus."""
     return _STATUS[destination.status]
 
 

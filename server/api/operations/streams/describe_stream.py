@@ -11,10 +11,10 @@ from .....materializer.fold.feed.capture import CapturePeriod
 from .....model.descriptions import seconds, stream_label
 from .....model.errors import ValidationError
 from .....streams.feed.shards import read_shard_id, shard_id
+from ....async_calls import read_feeds
 from ....auth.rights import Right
 from ....database import Database
 from ....routing import joined
-from ...async_calls import read_feeds
 from ...operation import Answer, operation
 from ...reply import Caller
 from .stream_arns import arn_of, stream
@@ -30,7 +30,7 @@ async def describe_stream(database: Database, body: dict[str, Any], _: Caller) -
         raise ValidationError("ShardFilter must have both a Type and a ShardId")
     partitions = database.partitions_of_feed()
     request = ListShards(period.table, period.label)
-    answers, positions = await read_feeds(database.loop, [(each, request) for each in partitions.values()])
+    answers, positions = await read_feeds([(each, request) for each in partitions.values()])
     described: list[dict[str, Any]] = []
     for partition_id, answer in zip(partitions, answers, strict=True):
         assert isinstance(answer, Shards)

@@ -15,10 +15,10 @@ from .....materializer.fold.outcomes import Change
 from .....model.errors import TrimmedDataAccessError, ValidationError
 from .....streams.feed.shards import period_of
 from .....streams.formats.table_view import Delivery, view_in
+from ....async_calls import RefusedAtError, call, read_feed
 from ....auth.rights import Demand, Right
 from ....database import Database
-from ...async_calls import call, read_feed
-from ...operation import Answer, RefusedAtError, operation
+from ...operation import Answer, operation
 from ...reply import Caller
 from .iterators import read, write
 from .stream_arns import stream
@@ -48,7 +48,7 @@ async def get_records(database: Database, body: dict[str, Any], _: Caller) -> An
         limit=body.get("Limit", _PAGE),
         size=_PAGE_BYTES,
     )
-    page, position = await read_feed(database.loop, partition, request, Changes)
+    page, position = await read_feed(partition, request, Changes)
     if iterator.after < page.trim_horizon and not iterator.horizon:
         raise RefusedAtError(TrimmedDataAccessError(), position)
     changes = page.changes
@@ -56,14 +56,11 @@ async def get_records(database: Database, body: dict[str, Any], _: Caller) -> An
         changes = [each for each in changes if _nth(period, each) == iterator.nth]
     view = view_in(period, genesis.log_id, genesis.partitions)
     deliveries = [Delivery(each, iterator.partition, view) for each in changes]
-    records: bytes = await call(
-        database.loop, lambda callback: database.records.page(deliveries, database.loop, callback)
-    )
+    records: bytes = await call(lambda callback: database.records.page(deliveries, database.loop, callback))
     if len(changes) < len(page.changes):  # the next change belongs to a later shard
         return Answer(b'{"Records":[%b]}' % records, position)
     if period.ended_ms is not None and page.is_end:
         shards, position = await read_feed(
-            database.loop,
             database.partitions_of_feed()[iterator.partition],
             ListShards(period.table, period.label),
             Shards,

@@ -9,10 +9,10 @@ from .....materializer.partition import ResultPosition
 from .....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
 from .....model.sequence_numbers import SequenceNumber, parse_number
 from .....streams.feed.shards import read_shard_id, shard_id
+from ....async_calls import RefusedAtError, read_feed
 from ....auth.rights import Right
 from ....database import Database
-from ...async_calls import read_feed
-from ...operation import Answer, RefusedAtError, operation
+from ...operation import Answer, operation
 from ...reply import Caller
 from .iterators import ShardIterator, write
 from .stream_arns import arn_of, log_time, stream
@@ -34,9 +34,7 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
     partition = database.partitions_of_feed().get(partition_id)
     if partition is None or shard_id(period.label, period.shard_ms, partition_id, nth) != body["ShardId"]:
         raise _no_shard()
-    listed, position = await read_feed(
-        database.loop, partition, ListShards(period.table, period.label), Shards
-    )
+    listed, position = await read_feed(partition, ListShards(period.table, period.label), Shards)
     shard = next((shard for shard in listed.shards if shard.nth == nth), None)
     if shard is None:
         raise RefusedAtError(_no_shard(), position)
@@ -47,7 +45,7 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
         time_ms = round(max(body["Timestamp"], 0) * 1000) if is_timed else _END_OF_TIME_MS
         find = FindSequenceNumber(period.table, time_ms, period.label)
         partition = database.partitions_of_feed()[partition_id]
-        found, position = await read_feed(database.loop, partition, find, FoundSequenceNumber)
+        found, position = await read_feed(partition, find, FoundSequenceNumber)
         after = _after(body, shard, found, position)
     iterator = ShardIterator(arn_of(period), partition_id, nth, after, horizon)
     text = write(iterator, database.log.genesis(0).log_id, database.clock())

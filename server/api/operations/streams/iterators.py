@@ -41,7 +41,6 @@ class ShardIterator:
 
 
 def write(iterator: ShardIterator, log_id: bytes, now_ms: int) -> str:
-    """Return the iterator as text."""
     fields = f"{iterator.partition}.{iterator.nth}.{iterator.after}.{iterator.horizon:d}.{now_ms}"
     head = f"{iterator.arn}|1|"
     data = fields.encode() + _sum(log_id, head, fields)

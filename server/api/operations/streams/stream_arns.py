@@ -19,7 +19,6 @@ _is_arn = re.compile(
 
 
 def arn_of(period: CapturePeriod) -> str:
-    """Return the ARN of the stream."""
     return f"{table_arn(period.name)}/stream/{stream_label(period.label)}"
 
 

@@ -1,6 +1,9 @@
 """Changes without a feed: a wait for changes is answered after a delay."""
 
+import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +23,16 @@ class Answers:
         self.bodies.append(body)
 
 
+@contextmanager
+def running(loop: Any) -> Iterator[None]:
+    """Make `loop` the running loop, which coroutines use for their futures."""
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(None)
+
+
 def ask(node: Any, body: dict[str, Any], answers: Answers) -> None:
     dispatch(node, f"{ADMIN_API}Changes".encode(), json.dumps(body).encode(), Reply(answers, "request"))
 
@@ -37,11 +50,14 @@ def test_a_wait_without_a_feed_is_not_answered_at_once() -> None:
     )
 
     ask(node, {"After": {"0": "7"}, "WaitMs": 20_000}, answers)
-    loop.advance(0.9)
+    with running(loop):
+        loop.advance(0.9)
     assert [] == answers.bodies
-    loop.advance(0.2)
+    with running(loop):
+        loop.advance(0.2)
     assert [b'{"Changes":[],"Next":{"0":"7"},"IsEnd":true,"BehindMs":0}'] == answers.bodies
 
     ask(node, {"After": {"0": "7"}}, answers)
-    loop.advance(0)
+    with running(loop):
+        loop.advance(0)
     assert 2 == len(answers.bodies)
