@@ -7,6 +7,7 @@ effects in another partition.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from heapq import merge
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,6 @@ from ...log.commands import (
     IndexEntry,
     IndexFilled,
     IndexSent,
-    Level,
     Message,
     Position,
     Prepare,
@@ -274,8 +274,6 @@ class LogHistory:
             case Genesis(log_id=log_id, partitions=partitions, level=level, limits=limits):
                 row |= {"log_id": log_id.hex(), "partitions": partitions}
                 return row | {"level": level, "limits": limits}
-            case Level(level=level):
-                return row | {"level": level}
             case Digest(offset=offset, digest=digest):
                 return row | {"of": str(offset), "digest": digest}
             case Relay(message=message):
@@ -292,7 +290,7 @@ class LogHistory:
                 return row | {"transaction": str(number)}
             case Skip(offset=offset, index=index):
                 return row | {"of": Position(0, offset, index).text()}
-        return row
+        return row | _plain_members(command)
 
     def _of_message(self, message: Message) -> HistoryRow:
         match message:
@@ -373,6 +371,12 @@ def _context(command: Command) -> HistoryRow:
         return {}
     context = command.context
     return {"source": context.source, "request_id": context.request_id}
+
+
+def _plain_members(command: Command) -> HistoryRow:
+    """Return the numbers and texts of a command."""
+    members = {each.name: getattr(command, each.name) for each in fields(command)}
+    return {name: value for name, value in members.items() if isinstance(value, str | int)}
 
 
 def _defines(command: Command) -> bool:
