@@ -26,7 +26,6 @@ class Server:
 
     Attributes:
         endpoint_url: The URL of the server.
-        settings: The settings of the server.
     """
 
     def __init__(self, path: str | Path | None, **settings: Unpack[SettingKeywords]) -> None:

@@ -61,8 +61,6 @@ class ConsistentPartition:
         worker: Folds the partition.
         read_feed: Reads the partition's feed.
         long_reads: Reads pages that are longer than one portion.
-        clock: Milliseconds since 1970.
-        scheduler: The loop.
         strict: Whether to find the end of a shared log by appending an entry.
         deadline: Seconds that a read may wait for the log's end, and again for transactions.
         stale_ms: The maximum age of the state for a read that need not be consistent.

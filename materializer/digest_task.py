@@ -37,7 +37,6 @@ class DigestTask:
 
     Args:
         state: The state, which may continue to change.
-        scheduler: The loop.
         done: Called with the digest that `dump.digest` would return now.
     """
 

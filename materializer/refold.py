@@ -67,7 +67,6 @@ def refold_log(
     Args:
         state: The state after all earlier records.
         log: The log to read.
-        partition: The partition of the log.
         progress: Called every 100,000 commands with the number folded so far.
         note: Called with each entry before it is folded.
         void: The commands known to be void.

@@ -36,7 +36,6 @@ class SnapshotScheduler:
         every: The number of commands after which the next snapshot is due.
         is_in_place: Returns whether the path still leads to the database; it does not after the folder was renamed.
         folded: Returns the number of commands folded since the snapshot from which this process started.
-        scheduler: The loop.
         command: The command line of the process, which reads its job from stdin.
     """
 

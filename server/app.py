@@ -174,7 +174,6 @@ def run(
     """Serve until SIGTERM or SIGINT, then finish requests in flight.
 
     Args:
-        settings: The settings of the server.
         on_ready: Receives the URL once the server answers requests.
         progress: Receives the number of refolded commands now and then.
 

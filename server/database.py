@@ -38,9 +38,6 @@ class Database:
 
     Attributes:
         settings: The settings of the server, with the address and port that it listens on.
-        loop: The event loop in which everything runs.
-        clock: Returns milliseconds since 1970.
-        random_bytes: Returns the given number of random bytes.
         log: The log that is folded.
         partitions: The partitions that this process folds.
         partition: Receives commands and reads: the only partition, or the router over all of them, behind the policies

@@ -60,10 +60,6 @@ class Node(Database):
         """Open the log, load the newest snapshots and fold the entries after them; without a snapshot, all entries.
 
         Args:
-            settings: The settings of the server.
-            loop: The event loop in which everything runs.
-            clock: Returns milliseconds since 1970.
-            random_bytes: Returns the given number of random bytes.
             on_fatal: Receives the error after which the log or the fold cannot continue: the process has to stop.
             progress: Receives the number of refolded commands now and then.
             log: Served instead of the log that the settings name.

@@ -122,7 +122,6 @@ def sink_of(options: Mapping[str, str | None], members: str | None) -> Settings:
 
     Args:
         options: The values of the generated options; other options are ignored.
-        members: The value of `--sink`.
 
     Raises:
         CommandError: Two targets are named, or a value is invalid.

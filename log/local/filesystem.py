@@ -132,10 +132,6 @@ class HeldFolder(Filesystem, Protocol):
         """Return whether the path by which the folder was opened still leads to it."""
         ...
 
-    def reopen(self) -> int:
-        """Return a second descriptor of the held folder for a child process, without the lock. The caller closes it."""
-        ...
-
     def close(self) -> None:
         """Close the folder, and release its lock."""
         ...
@@ -320,9 +316,6 @@ class SystemFilesystem:
             return _identity(os.stat(self._absolute_root)) == _identity(os.fstat(self._held))
         except OSError:
             return False
-
-    def reopen(self) -> int:
-        return os.open(".", FOLDER, dir_fd=self._held)
 
     def close(self) -> None:
         held, self._descriptor = self._held, -1  # a later call fails, and reaches no other file

@@ -55,7 +55,6 @@ class LocalLog:
 
     Args:
         path: The folder. A missing folder is created, with access for its owner only.
-        clock: Milliseconds since 1970.
         deliver: Schedules a callback on the owner's loop.
         random_bytes: Draws a new log's id.
         on_fatal: Called on the owner's loop with an AppendUnknownError when the disk failed. The result of appends in

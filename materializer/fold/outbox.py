@@ -8,7 +8,6 @@ Messages to one receiver are numbered from 0 without a gap. They are part of the
 partition's next owner finds them there, and no process has to remember them.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from ...log.binary import encode_message
@@ -41,12 +40,6 @@ def send(state: PartitionState, receiver: int, message: Message, sequence_number
     )
     outbox.next_message_number += 1
     state.unacknowledged_bytes += size_of(message)
-
-
-def send_all(state: PartitionState, receivers: Iterable[int], message: Message, sequence_number: int) -> None:
-    """Send one message to several receivers."""
-    for receiver in receivers:
-        send(state, receiver, message, sequence_number)
 
 
 def acknowledge(state: PartitionState, receiver: int, through: int) -> bool:

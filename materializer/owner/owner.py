@@ -31,8 +31,6 @@ class Owner:
     Args:
         worker: The partition's worker on this node.
         partitions: All partitions, by id, as this node reaches them; the caller may replace elements.
-        clock: Milliseconds since 1970.
-        scheduler: The loop.
         raises_level, table_delay: See Timers.
         sweep_interval: See Timers.
         lag_ms: See Relays.

@@ -43,8 +43,6 @@ class Relays:
         own: The sender, which receives acknowledgements.
         state: The sender's state.
         partitions: All partitions, by id; looked up at each send.
-        clock: Milliseconds since 1970.
-        scheduler: The loop.
         lag_ms: The delay of messages about indexes, for tests that need an index to lag behind its table.
     """
 

@@ -82,8 +82,6 @@ class Timers:
     Args:
         partition: Receives the proposals.
         state: The state from which they are derived.
-        clock: Milliseconds since 1970.
-        scheduler: The loop.
         raises_level: Whether to raise the log to this release's level.
         table_delay: Seconds that a table stays CREATING, UPDATING or DELETING.
         sweep_interval: Seconds from the end of one sweep for expired items to the next; None disables sweeps.

@@ -39,8 +39,6 @@ class ReadIndex:
 
     Args:
         worker: Folds the log, and asks for its end.
-        clock: Milliseconds since 1970.
-        scheduler: The loop.
         deadline: Seconds after which a question has failed.
         strict: Whether to append the question.
     """

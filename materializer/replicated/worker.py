@@ -53,7 +53,6 @@ class ReplicatedWorker(Worker):
         log: The shared log.
         state: The state after all records before its next offset.
         new_origin: Returns a new origin of 16 random bytes; called again if the log has dropped the origin.
-        scheduler: The loop.
         partition: The partition id.
         waiting_bytes: The limit of queued bytes.
         capture: Receives all outcomes, also those of a refold.

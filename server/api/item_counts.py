@@ -30,7 +30,6 @@ class ItemCounter:
     """Counts the items of tables, and caches the counts.
 
     Args:
-        clock: Returns milliseconds since 1970.
         refresh_ms: The maximum age of a cached count. 0 disables the cache.
         partitions: The router that collects the counts of all partitions; None if the tables of the catalog are whole.
     """

@@ -74,7 +74,6 @@ def parse_write(
     Args:
         body: The request, or an action of a transaction.
         item: Its item or key.
-        limits: The limits of the log.
         operation: The name of the operation, if `body` is its whole request.
 
     Raises:

@@ -68,7 +68,6 @@ class Keys:
     """The contents of a key file.
 
     Attributes:
-        by_id: The keys by id.
         cluster_secret: The secret with which nodes authenticate each other; None if the file has none.
         decoy: A secret that stands in for the secrets of unknown keys, so that their check takes as long.
     """

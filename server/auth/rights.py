@@ -38,7 +38,6 @@ class Rights:
 
     Attributes:
         monitor: Whether the key may read the status and the metrics of a node, which name all tables.
-        patterns: The patterns by right.
     """
 
     def __init__(

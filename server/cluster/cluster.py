@@ -77,7 +77,6 @@ class NodeConfig:
         join: Makes its membership.
         secret: The secret of all nodes; None only on a loopback address.
         log_id: The id of the shared log.
-        limits: The limits of the log.
         tls: The TLS contexts of callers and of listeners.
         timeouts: The timeouts of calls between nodes.
     """
@@ -113,8 +112,6 @@ class Cluster:
             config: The configuration of this node.
             partitions: The partitions of this process.
             reach: Called with a partition id and the partition that its requests go to, when it moves.
-            loop: The event loop.
-            random_bytes: Returns the given number of random bytes.
 
         Raises:
             ClusterRefusedError: The address is no loopback address, and the configuration has no secret.

@@ -51,7 +51,6 @@ class WireMessage(Generic[T]):
     for a page of changes.
 
     Attributes:
-        kind: The class.
         names: The fields that are sent, in order.
         encode: Returns the members of an object as a list.
         decode: Returns the object of a list of members. The last members may be missing, and unknown ones may follow.

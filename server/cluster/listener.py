@@ -37,7 +37,6 @@ class ServedNode(NamedTuple):
         partition: Returns the partition of that id if this node can serve it now.
         figures: Returns the state of the node, for `foldb cluster status`.
         positions: Returns the offset of the next entry of each partition that this node folds.
-        limits: The limits of the log.
         calls: Handles the calls to the node itself.
     """
 

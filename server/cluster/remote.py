@@ -49,7 +49,6 @@ class RemotePartition:
     """A `Partition` on another node.
 
     Args:
-        partition_id: The id of the partition.
         route: Returns where the partition is served now. Given a position, it may return the copy of this process, if
             that has folded the position.
         loop: The event loop of the callbacks.

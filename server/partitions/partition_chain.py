@@ -63,7 +63,6 @@ class ConflictingPartition(DelegatingPartition):
     Args:
         partition: The wrapped partition.
         rate: The share, from 0 to 1.
-        random_bytes: Returns the given number of random bytes.
         position: Returns the position that a conflict is reported for.
     """
 

@@ -55,7 +55,6 @@ class Replica:
     """One partition that this process folds.
 
     Attributes:
-        partition_id: The id of the partition.
         worker: Appends and folds its commands.
         partition: Receives commands and reads.
         feed: The changes of its tables.
@@ -123,7 +122,6 @@ class StoredPartition(NamedTuple):
     """The parts of a partition that a process has on its disk.
 
     Attributes:
-        changes: The store of changes.
         state: The state of a snapshot, or an empty one.
         has_snapshot: Whether the disk has a snapshot of this log, even if it lacks changes that must be served.
     """
@@ -137,7 +135,6 @@ class Partitions:
     """All partitions that this process folds.
 
     Attributes:
-        log: The log.
         count: The number of partitions of the log.
         hosted: The partitions of this process, by id.
         disposer: Frees the stores of dropped tables and indexes.

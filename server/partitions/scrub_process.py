@@ -41,8 +41,6 @@ class ScrubProcess:
         every_ms: The pause between two scrubs.
         rate: The bytes that a scrub reads per second.
         maker: Takes snapshots; None if snapshots are disabled.
-        clock: Returns milliseconds since 1970.
-        scheduler: The event loop.
         deliver: Runs a callback on the event loop, from any thread.
 
     Attributes:

@@ -46,12 +46,10 @@ class DeliveryContext:
 
     Attributes:
         subscription: Name of the subscription.
-        sink: The sink that it calls.
         policy: Limits of batches, retries and time.
         metrics: The subscription's metrics.
         dead_letters: The store of dead letters.
         open: Item keys that may have open dead letters, with the sequence number of the first.
-        clock: Current time in milliseconds since 1970.
         seconds: Monotonic clock that measures calls.
         jitter: Random numbers from 0 to 1.
         on_dead_lettered: Called with the number of new dead letters.

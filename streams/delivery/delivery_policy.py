@@ -33,7 +33,6 @@ class DeliveryPolicy:
         tumbling_ms: Length of a tumbling window; 0 without windows.
         together: Whether the changes of a transaction are one batch.
         replay: Whether the changes were delivered before.
-        timeout_s: Timeout of a call.
     """
 
     batch: int = 100

@@ -54,7 +54,6 @@ class DispatcherContext:
         dead_letters: The store of dead letters.
         checkpoint: Appends a checkpoint.
         on_end: Called with a stop reason when the dispatcher ends by itself.
-        clock: Current time in milliseconds since 1970.
         seconds: Monotonic clock that measures calls.
         jitter: Random numbers from 0 to 1.
     """
@@ -76,7 +75,6 @@ class Dispatcher:
 
     Attributes:
         subscription: The subscription at the time when the dispatcher was made.
-        metrics: Its metrics.
         is_started: Whether its sink is ready.
     """
 

@@ -106,7 +106,6 @@ class TableReader:
         read: Reads the partition's feed.
         histories: Reads changes below the trim horizon, and items of a snapshot.
         exists: Returns whether the table still exists. A deleted table is read to its end.
-        clock: Current time in milliseconds since 1970.
     """
 
     read: FeedReader

@@ -53,7 +53,6 @@ class Feed:
     Args:
         state: The state that the partition's worker folds into, before anything is folded.
         position: Returns the position of the state.
-        scheduler: The loop.
         store: The store of changes.
         retention_ms: How much log time changes are kept; 0 for no limit.
         recent_bytes: Approximate memory that the newest changes may take.

@@ -57,9 +57,7 @@ class HistoricalFeeds:
     """The historical feeds of one process.
 
     Args:
-        start_replay: Starts a replay.
         folder: Returns the folder for segments; None for a temporary folder of the system.
-        log_id: Id of the log.
         reading: Executor that reads files.
     """
 

@@ -29,7 +29,6 @@ class LongPolls:
     """The waiting reads of one feed.
 
     Args:
-        scheduler: The loop.
         read: Answers a read, or adds it again.
     """
 

@@ -32,7 +32,6 @@ class Repairs:
 
     Args:
         rebuild: Rebuilds a segment from the log; None without a log to read.
-        scheduler: The loop.
 
     Attributes:
         repaired: The number of segments that were replaced.

@@ -31,7 +31,6 @@ class TableChanges:
     """The changes of one table in one partition.
 
     Attributes:
-        table_id: Id of the table.
         recent: The newest changes, in order.
         recent_bytes: Approximate memory of `recent`.
         recent_after: Every change with a higher sequence number is in `recent`.
@@ -41,7 +40,6 @@ class TableChanges:
         stored: Sequence number up to which changes are in segments.
         trimmed_after: Sequence number up to which changes are trimmed or dropped.
         next_trim_ms: The retention horizon at which `ChangeWriter.trim` searches again.
-        segments: The segments of the table.
         shard_starts: The first change of each shard.
     """
 

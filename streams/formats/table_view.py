@@ -25,7 +25,6 @@ class TableView:
         key: The key schema, which decodes the bytes of a change's key.
         view: The stream's view type; None without a stream, which shows both images.
         stream_arn: The ARN of the stream; without a stream, the ARN with the time of the table's creation as its label.
-        log_id: The id of the log.
         partitions: The number of partitions of the log, on which the text of a position depends.
     """
 

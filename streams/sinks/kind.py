@@ -43,7 +43,6 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
-        name: The `Kind` of a Sink.
         help: The target, for `--help` and the reference page.
         settings: The members of a Sink other than Kind.
         make: Returns a sink that is not started. Raises ValidationError if this server cannot have it.

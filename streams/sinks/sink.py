@@ -43,7 +43,6 @@ class Batch:
 
     Attributes:
         subscription: The name of the subscription.
-        changes: The changes.
         lane: The subscription's lane that delivers; a lane delivers one batch at a time.
         attempt: How often the first of the changes has been tried, this attempt included.
         replay: Whether a user requested to deliver the changes again.
@@ -163,10 +162,8 @@ class SinkContext:
 
     Attributes:
         loop: The event loop of all calls.
-        clock: Returns milliseconds since 1970.
         subscription: The name of the subscription.
         instance: The name of this sink, unique among sinks that deliver for the subscription at the same time.
-        timeout_s: Timeout of one call.
         reports_failures: Whether the subscription's FunctionResponseTypes has ReportBatchItemFailures.
         endpoint: Returns the URL of this node.
         folder: The folder of triggers, the only source of functions and commands; None if no code may run.

@@ -205,9 +205,6 @@ class FakeHeld:
     def is_in_place(self) -> bool:
         return True
 
-    def reopen(self) -> int:
-        raise AssertionError("no process is started")
-
     def close(self) -> None:
         if self._has_locked:
             self._locks.pop(self._folder, None)
