@@ -10,6 +10,8 @@ its rate. Every other handler is a coroutine function that returns its answer; d
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...materializer.partition import ResultPosition
@@ -53,6 +55,12 @@ class Operation:
     def is_async(self) -> bool:
         """Whether the handler is a coroutine function."""
         return inspect.iscoroutinefunction(self.handler)
+
+
+def operations_in(*modules: ModuleType) -> dict[str, Operation]:
+    """Return the operations that modules declare, by name."""
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Operation)]
+    return {each.name: each for each in sorted(found, key=attrgetter("name"))}
 
 
 Declare: TypeAlias = Callable[[Handler | AsyncHandler], Operation]

@@ -6,13 +6,8 @@
 stream_arns.py finds streams by ARN; iterators.py reads and writes shard iterators.
 """
 
-from ...operation import Operation
-from .describe_stream import describe_stream
-from .get_records import get_records
-from .get_shard_iterator import get_shard_iterator
-from .list_streams import list_streams
+from ...operation import operations_in
+from . import describe_stream, get_records, get_shard_iterator, list_streams
 
 # By name behind `DynamoDBStreams_20120810.` in X-Amz-Target.
-STREAMS: dict[str, Operation] = {
-    each.name: each for each in (describe_stream, get_records, get_shard_iterator, list_streams)
-}
+STREAMS = operations_in(describe_stream, get_records, get_shard_iterator, list_streams)
