@@ -211,6 +211,7 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
             state.log_time,
             command.context,
         ),
+        index_updates=decision.index_updates,
     )
 
 

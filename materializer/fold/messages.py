@@ -7,6 +7,8 @@
 So every message counts once, in the order of its sender, however often and in whichever order it reaches the log.
 """
 
+from collections.abc import Sequence
+
 from ...log.commands import (
     Commit,
     Decide,
@@ -23,6 +25,7 @@ from ...log.commands import (
     Vote,
 )
 from . import definitions, indexes
+from .index_entries import EntryWrite
 from .outbox import acknowledge
 from .outcomes import Completed, MessageFolded, Outcome
 from .state import PartitionState
@@ -38,7 +41,28 @@ def relay(state: PartitionState, command: Relay, sequence_number: int) -> Messag
     outcome = fold_message(state, command.sender, position, command.message, sequence_number)
     outcome.through_message = command.message_number
     outcome.time = state.log_time
+    outcome.effective_time = effective_time(command, state.log_time)
     return outcome
+
+
+def effective_time(command: Relay, log_time: int) -> int:
+    """Return the effective time of the items that a Relay writes, folded at `log_time`.
+
+    A Commit that names the changes of all partitions has the time of its decision, which is the same at all
+    participants. That is later than the log time p of this participant's Prepare. Proof: the coordinator decided after
+    the votes of all participants. The vote from here was sent in the step that folded the Prepare, so its Relay has the
+    time p, and the coordinator's record with that Relay has a log time above p (`fold_record._latest_cause_time`). The
+    decision was folded in that record or a later one. Other writes of the held keys are refused from the Prepare
+    until this Relay, whose record has a log time above the decision. So effective time never falls along a key, and
+    the state need not keep p.
+
+    A Commit without these changes was sent together with its Prepare, to the only participant: no other partition has
+    to agree with it, and its decision may be earlier than p. It has the log time here, as a Decide has: that may be of
+    either kind, at levels below 3.
+    """
+    message = command.message
+    is_agreed = type(message) is Commit and message.changing is not None
+    return command.time if is_agreed else log_time
 
 
 def count_message(state: PartitionState, command: Relay) -> bool:
@@ -61,7 +85,7 @@ def fold_message(
     """Fold a message; `position` is the offset and index of the command in the sender's log that sent it."""
     match message:
         case IndexEntry() | IndexSent():
-            _fold_index_message(state, sender, message, sequence_number)
+            return MessageFolded(entries=_fold_index_message(state, sender, message, sequence_number))
         case Prepare():
             return prepare(state, sender, message, sequence_number)
         case Vote():
@@ -72,7 +96,7 @@ def fold_message(
             return decided(state, sender, message, position)
         case Defined():
             definitions.fold_defined(state, message, sequence_number)
-            _fold_deferred(state, sequence_number)
+            return MessageFolded(entries=_fold_deferred(state, sequence_number))
         case DefinitionApplied():
             definitions.fold_definition_applied(state, sender, message, sequence_number)
         case IndexFilled():
@@ -82,18 +106,21 @@ def fold_message(
 
 def _fold_index_message(
     state: PartitionState, sender: int, message: IndexEntry | IndexSent, sequence_number: int
-) -> None:
+) -> Sequence[EntryWrite]:
     if message.index >= state.next_id:
         state.deferred.append((sender, message))
     elif type(message) is IndexEntry:
-        indexes.fold_index_entry(state, message)
+        return indexes.fold_index_entry(state, message)
     else:
         assert type(message) is IndexSent
         indexes.fold_index_sent(state, sender, message, sequence_number)
+    return ()
 
 
-def _fold_deferred(state: PartitionState, sequence_number: int) -> None:
+def _fold_deferred(state: PartitionState, sequence_number: int) -> list[EntryWrite]:
     """Fold the deferred messages after a definition was installed; those that are still early are deferred again."""
     deferred, state.deferred = state.deferred, []
+    entries: list[EntryWrite] = []
     for sender, message in deferred:
-        _fold_index_message(state, sender, message, sequence_number)
+        entries += _fold_index_message(state, sender, message, sequence_number)
+    return entries

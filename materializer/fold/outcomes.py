@@ -7,7 +7,7 @@ reason. Outcomes are plain data, because the caller may be on another node.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ...log.commands import Action, Context, Position
@@ -15,6 +15,7 @@ from ...model.capacity import write_units
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
+from .index_entries import EntryWrite, IndexUpdate
 from .storage import Stored
 
 
@@ -81,6 +82,7 @@ class Applied:
     glob: dict[str, int] | None = None
     twice: bool = False  # a transaction doubles the table's units
     replayed_units: int = 0  # units of an action of a replayed transaction, which only reads
+    index_updates: Sequence[IndexUpdate] = field(default=(), compare=False, repr=False)
 
     @property
     def units(self) -> Units:
@@ -192,10 +194,15 @@ class Subscribed:
 
 @dataclass(slots=True)
 class Completed:
-    """A command of an owner, an operator or the log itself; `progressed` is whether it had an effect."""
+    """A command of an owner, an operator or the log itself; `progressed` is whether it had an effect.
+
+    `index_updates` are those of the change, `entries` the index entries that a Backfill wrote in this partition.
+    """
 
     progressed: bool
     change: Change | None = None
+    index_updates: Sequence[IndexUpdate] = field(default=(), compare=False, repr=False)
+    entries: Sequence[EntryWrite] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -242,6 +249,8 @@ class MessageFolded:
         resolved: The transactions of this coordinator that have ended.
         time: Log time.
         share: The part of its transaction that a Commit applied; None for transactions that began below level 3.
+        effective_time: The time at which the writes of `applied` count as written (versions.py).
+        entries: The index entries that messages of other partitions wrote here.
     """
 
     through_message: int = -1
@@ -249,6 +258,8 @@ class MessageFolded:
     resolved: Sequence["Resolved"] = ()
     time: int = 0
     share: Share | None = None
+    effective_time: int = 0
+    entries: Sequence[EntryWrite] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)

@@ -239,7 +239,7 @@ FEED_ANSWER: Final = Tagged(
 
 # Outcomes
 
-_APPLIED: Final = WireMessage(Applied, action=AS_IS, sequence_number=DECIMAL)
+_APPLIED: Final = WireMessage(Applied, omit=("index_updates",), action=AS_IS, sequence_number=DECIMAL)
 _UNITS: Final = WireMessage(Units)
 _NEW: Final = _APPLIED.names.index("new")
 _SAME_AS_PUT: Final = True  # sent for an item that is that of the put
@@ -311,11 +311,11 @@ _KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
     (Transacted, _encode_transacted, _decode_transacted),
     _plainly(WireMessage(TransactionRefused)),
     _plainly(WireMessage(TableDefined)),
-    _plainly(WireMessage(Completed, change=_DONE_CHANGE.converter)),
+    _plainly(WireMessage(Completed, omit=("index_updates", "entries"), change=_DONE_CHANGE.converter)),
     _plainly(WireMessage(Skipped)),
     _plainly(WireMessage(Failed)),
     _plainly(WireMessage(TransactionStarted)),
-    _plainly(WireMessage(MessageFolded, omit=("applied", "resolved", "share"))),
+    _plainly(WireMessage(MessageFolded, omit=("applied", "resolved", "share", "effective_time", "entries"))),
     _plainly(WireMessage(Subscribed)),
 ]
 _ENCODERS: Final = {kind: (tag, encode) for tag, (kind, encode, _) in enumerate(_KINDS)}

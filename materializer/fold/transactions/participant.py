@@ -57,7 +57,7 @@ def judge_part(
         for one, decision in zip(verdicts, decisions, strict=True):
             one.changes = changes_item(decision.old, decision.new)
     effects = [_effect(action, decision) for action, decision in zip(actions, decisions, strict=True)]
-    state.transactions.hold(transaction_id, Prepared(nths, effects))
+    state.transactions.hold(transaction_id, Prepared(nths, effects, state.log_time))
     return Vote(transaction_id[1], True, write_verdicts(verdicts, state.limits))
 
 

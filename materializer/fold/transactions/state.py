@@ -52,11 +52,13 @@ class UnderWay:
 class Prepared:
     """A participant's part of a transaction: the effects of a commit, and their indexes in the transaction.
 
-    The items are those of the vote, also if the table has changed since: so nothing can refuse them.
+    The items are those of the vote, also if the table has changed since: so nothing can refuse them. `time` is the log
+    time of the vote; 0 if the part was loaded from a dump, which does not have it, because no fold depends on it.
     """
 
     nths: Sequence[int]
     effects: Sequence[Effect]
+    time: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -79,6 +81,13 @@ class Transactions:
         for transaction_number, transaction in self.under_way.items():
             if transaction.commit is None:
                 yield transaction_number, transaction.started_ms
+
+    def holds_since(self, time_ms: int) -> bool:
+        """Return whether a part that may have been prepared at or before a log time is not decided here.
+
+        If not, and log time is above it, no write can get an effective time up to `time_ms` any longer.
+        """
+        return any(prepared.time <= time_ms for prepared in self.prepared.values())
 
     def begin(self, transaction: UnderWay) -> int:
         """Assign a transaction its number and add it."""

@@ -3,6 +3,7 @@
 from tests.verification.planted import (
     at_the_gate,
     in_clusters,
+    in_history,
     in_partitions,
     in_snapshots,
     in_the_feed,
@@ -24,6 +25,7 @@ BUGS = [
     *in_partitions.BUGS,
     *in_clusters.BUGS,
     *in_the_feed.BUGS,
+    *in_history.BUGS,
     *at_the_gate.BUGS,
     *under_faults.BUGS,
 ]

@@ -15,6 +15,7 @@ from foldb.materializer.fold import fold
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
+from foldb.materializer.fold.versions import Version, versions
 from tests.verification.simulator.log import SharedLog
 
 _OWNER = Context("")
@@ -25,19 +26,23 @@ class NeverAtRestError(AssertionError):
 
 
 class Folded(NamedTuple):
-    """A partition's state, the log time after each of its records, and their outcomes."""
+    """A partition's state, the log time after each of its records, their outcomes, and all versions they wrote."""
 
     state: PartitionState
     times: list[int]
     records: list[tuple[Record, list[Outcome]]]
+    versions: list[Version]
 
 
 def folded(log: SharedLog, partition: int) -> Folded:
     """Fold a partition."""
-    all_of_it = Folded(PartitionState(), [], [])
+    all_of_it = Folded(PartitionState(), [], [], [])
     for record in log.read(partition, 0, log.end(partition)):
-        all_of_it.records.append((record, fold(all_of_it.state, record)))
+        outcomes = fold(all_of_it.state, record)
+        all_of_it.records.append((record, outcomes))
         all_of_it.times.append(all_of_it.state.log_time)
+        for outcome in outcomes:
+            all_of_it.versions.extend(versions(all_of_it.state, outcome))
     return all_of_it
 
 

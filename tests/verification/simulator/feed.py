@@ -23,7 +23,7 @@ from tests.verification.simulator.cuts import Folded
 def check_feed(partitions: list[Folded], captured: list[list[int]], table: int) -> None:
     """Check the captured changes; `captured` holds the ends of the logs when a subscription was acknowledged."""
     parts: dict[str, list[Tx]] = defaultdict(list)
-    for number, (state, _, _) in enumerate(partitions):
+    for number, state in enumerate(each.state for each in partitions):
         for change, labels in walked(partitions, number):
             windows = state.capture_periods(change.table)
             found = {window.label for window in windows if window.holds(change.sequence_number)}
@@ -34,7 +34,7 @@ def check_feed(partitions: list[Folded], captured: list[list[int]], table: int) 
         expected = [Tx(name, n, txs[0].of) for n in range(txs[0].of)]
         assert sorted(txs) == expected, f"a transaction is {txs}, not {expected}"
     for ends in captured:
-        for number, (state, _, _) in list(enumerate(partitions))[1:]:
+        for number, state in list(enumerate(each.state for each in partitions))[1:]:
             end = sequence_number(ends[number], 0, 0)
             assert any(window.begun < end for window in state.capture_periods(table) if not window.label), (
                 f"{number} did not capture at {ends[number]} when somebody was told so"

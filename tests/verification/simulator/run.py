@@ -26,6 +26,7 @@ from tests.verification.simulator.checks import (
 from tests.verification.simulator.cuts import Folded, Rest, check_causes, folded, until
 from tests.verification.simulator.faults import Faults
 from tests.verification.simulator.feed import check_feed, expected_feed, read_feed
+from tests.verification.simulator.past import check_past
 from tests.verification.simulator.world import World
 
 OPERATIONS = 16
@@ -124,6 +125,7 @@ def _judge(world: World) -> None:
     _judge_contents(world, states)
     check_feed(partitions, world.captured, world.table)
     _judge_feeds(world, partitions)
+    check_past(world.history, partitions, world.table)
     if world.dice.random() < CUTS:
         _judge_cut(world, [each.times for each in partitions])
     world.history.begin(1, world.now_us)

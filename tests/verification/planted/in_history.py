@@ -1,0 +1,112 @@
+"""Bugs in the versions of the past, and in their effective times."""
+
+from tests.verification.planted.bug import bug
+
+HISTORIES = "tests/verification/simulator/test_simulator.py::test_no_history_is_wrong"
+VERSIONS = "tests/unit/materializer/partitions/test_versions.py"
+
+BUGS = [
+    bug(
+        "the decision's time is ignored",
+        """
+@ materializer/fold/messages.py
+-    return command.time if is_agreed else log_time
++    return log_time
+""",
+        HISTORIES,
+    ),
+    bug(
+        "a version has the time of its record, not log time",
+        """
+@ materializer/fold/fold_record.py
+-    state.log_time = max(state.log_time, time)
++    state.log_time = time
+""",
+        HISTORIES,
+    ),
+    bug(
+        "half a transaction is written at its decision",
+        """
+@ materializer/fold/versions.py
+-            for each in applied:
+-                yield from _applied(state, each, effective_time)
++            for nth, each in enumerate(applied):
++                yield from _applied(state, each, log_time if nth else effective_time)
+""",
+        HISTORIES,
+    ),
+    bug(
+        "half a transaction has versions",
+        """
+@ materializer/fold/versions.py
+         case Transacted(actions=actions, replayed=False):
+-            for action in actions:
++            for action in actions[:1]:
+""",
+        HISTORIES,
+    ),
+    bug(
+        "the only participant writes at the time of the decision",
+        """
+@ materializer/fold/messages.py
+-    is_agreed = type(message) is Commit and message.changing is not None
++    is_agreed = type(message) is Commit
+""",
+        VERSIONS,
+    ),
+    bug(
+        "a global index entry has the time of the decision",
+        """
+@ materializer/fold/versions.py
+-        time = effective_time if is_local else state.log_time
++        time = effective_time
+""",
+        VERSIONS,
+    ),
+    bug(
+        "a local index entry is of another time than its item",
+        """
+@ materializer/fold/versions.py
+-        time = effective_time if is_local else state.log_time
++        time = state.log_time
+""",
+        VERSIONS,
+    ),
+    bug(
+        "a moved index entry leaves no tombstone",
+        """
+@ materializer/fold/versions.py
+-        for key, entry in ((update.old_key, None), (update.new_key, update.entry)):
++        for key, entry in ((update.new_key, update.entry),):
+""",
+        VERSIONS,
+    ),
+    bug(
+        "an index entry that came before its index has no version",
+        """
+@ materializer/fold/messages.py
+-            return MessageFolded(entries=_fold_deferred(state, sequence_number))
++            _fold_deferred(state, sequence_number)
+""",
+        VERSIONS,
+    ),
+    bug(
+        "the chain ignores the salt",
+        """
+@ log/chain.py
+-        salt = entry.salt or b""
++        salt = b""
+""",
+        "tests/unit/log/test_chain.py",
+    ),
+    bug(
+        "a reason is lost on a shared log",
+        """
+@ log/context.py
+-        if not self.encoded.endswith(_NO_REASON) or _first_end(self.encoded, 0) != len(first):
+-            return None
++        first = self.encoded[: _first_end(self.encoded, 0)]
+""",
+        "tests/unit/log/test_codec.py",
+    ),
+]
