@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cluster, cpu, feed, flat, kafka, memory, paging, rates, refold, scans, start, turns
+from . import cluster, cpu, feed, flat, history, kafka, memory, paging, rates, refold, scans, start, turns
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -31,6 +31,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "turns": turns.measure,
     "cpu": cpu.measure,
     "feed": feed.measure,
+    "history": history.measure,
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }

@@ -31,6 +31,11 @@ def write(folder: Path, commands: Iterable[Command], port: int) -> None:
     """Create a database with the benchmarks' table, and append commands to its log."""
     with running(FOLDB, port, folder) as server, Client(server.url) as client:
         client.call("CreateTable", TABLE)
+    append(folder, commands)
+
+
+def append(folder: Path, commands: Iterable[Command], *, create: bool = False) -> None:
+    """Append commands to the log of a database; `create` a log first."""
     log = LocalLog(
         folder / "data",
         clock=system_ms,
@@ -38,7 +43,7 @@ def write(folder: Path, commands: Iterable[Command], port: int) -> None:
         random_bytes=os.urandom,
         on_fatal=_fail,
         fsync="never",
-        create=False,
+        create=create,
     )
     origin, room = os.urandom(16), threading.Semaphore(_UNDER_WAY)
 

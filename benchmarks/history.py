@@ -1,0 +1,160 @@
+"""Measure a history: the rate at which it is folded, past reads, and its bytes on disk."""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import orjson
+
+from foldb.log.commands import Command, DefineTable, Position, Put
+from foldb.log.local import LocalLog
+from foldb.materializer.fold.read_requests import QueryRequest
+from foldb.materializer.history.follower import Follower, open_history
+from foldb.materializer.history.rocks_engine import RocksEngine
+from foldb.materializer.history.version_history import VersionedState
+from foldb.model.limits import MODERN
+from foldb.model.values import check_item, dump
+
+from . import logs
+from .options import Options
+from .peers import temporary_folder
+from .requests import TABLE, item
+from .tables import at_least, at_most, show
+
+GOAL_PUTS = 60_000
+GOAL_UPDATES = 30_000
+GOAL_PAGE_MS = 20
+GOAL_BYTES = 1.0
+_KEYS = 40_000
+_COLLECTIONS = (1_000, 10_000, 100_000, 1_000_000)
+_READS = 200
+_INDEX = {
+    "IndexName": "by-status",
+    "KeySchema": [
+        {"AttributeName": "status", "KeyType": "HASH"},
+        {"AttributeName": "sk", "KeyType": "RANGE"},
+    ],
+    "Projection": {"ProjectionType": "ALL"},
+}
+
+
+def measure(options: Options) -> None:
+    """Print rates per second of processor time, of all threads, and milliseconds of past reads."""
+    dice = random.Random(7)  # noqa: S311  the same load in each run
+    keys = [
+        (f"user#{number // 20}", f"order#{number % 20}")
+        for number in (dice.randrange(_KEYS) for _ in range(options.commands))
+    ]
+    rows = []
+    with temporary_folder() as folder:
+        logs.append(folder, [_table(), *_puts(keys, dice)], create=True)
+        used, elapsed, follower = _follow(folder)
+        rate = f"{at_least(len(keys) / used / GOAL_PUTS, 1)} of {GOAL_PUTS:,}"
+        rows.append(["puts", f"{len(keys) / used:,.0f}/s, {rate}; {len(keys) / elapsed:,.0f}/s elapsed"])
+        rows += [*_reads(follower, keys), _bytes(folder, follower)]
+    with temporary_folder() as folder:
+        commands: Iterator[Command] = chain([_table(_INDEX)], _puts(keys[:_KEYS], dice), logs.updates(keys))
+        logs.append(folder, commands, create=True)
+        used, elapsed, follower = _follow(folder)
+        count = len(keys[:_KEYS]) + len(keys)
+        rate = f"{at_least(count / used / GOAL_UPDATES, 1)} of {GOAL_UPDATES:,}"
+        rows.append(
+            [
+                "puts and conditional updates, an index",
+                f"{count / used:,.0f}/s, {rate}; {count / elapsed:,.0f}/s elapsed",
+            ]
+        )
+        rows.append(_bytes(folder, follower))
+    show("history", ["", "figure"], rows)
+    _pages(options, dice)
+
+
+def _pages(options: Options, dice: random.Random) -> None:
+    """Print the time of a page of 100 items of a collection of 1,000 items, with more and more versions."""
+    rows = []
+    for versions in _COLLECTIONS:
+        if versions > options.items:
+            continue
+        keys = [("user#1", f"order#{dice.randrange(1000):04}") for _ in range(versions)]
+        with temporary_folder() as folder:
+            logs.append(folder, [_table(), *_puts(keys, dice)], create=True)
+            _, _, follower = _follow(folder)
+            for name, forward in (("forward", True), ("backward", False)):
+                request = QueryRequest(
+                    logs.FIRST_TABLE, None, b"user#1", b"", None, forward=forward, limit=100
+                )
+                taken = _timed(follower, dice, partial(VersionedState.read_page, request=request))
+                slowest = quantiles(taken, n=100)[98]
+                rows.append(
+                    [
+                        f"{versions:,} versions, {name}",
+                        f"{median(taken):.2f} ms",
+                        at_most(slowest, GOAL_PAGE_MS, " ms"),
+                    ]
+                )
+            follower.close()
+    show("page of 100 items at a random cut", ["", "p50", "p99"], rows)
+
+
+def _reads(follower: Follower, keys: list[tuple[str, str]]) -> Iterator[list[str]]:
+    dice = random.Random(8)  # noqa: S311  the same reads in each run
+
+    def get(state: VersionedState) -> None:
+        pk, sk = dice.choice(keys)
+        state.tables[logs.FIRST_TABLE].items.get(pk.encode(), sk.encode())
+
+    yield ["past get", _shown(_timed(follower, dice, get))]
+
+
+def _timed(follower: Follower, dice: random.Random, read: Callable[[VersionedState], object]) -> list[float]:
+    """Return the milliseconds of reads at random cuts."""
+    taken = []
+    for _ in range(_READS):
+        cut = Position(0, dice.randrange(2, follower.history.next_offset))
+        start = time.perf_counter()
+        read(follower.history.at(cut))
+        taken.append((time.perf_counter() - start) * 1000)
+    return taken
+
+
+def _shown(taken: list[float]) -> str:
+    return f"{median(taken):.2f} ms, {quantiles(taken, n=100)[98]:.2f} ms"
+
+
+def _bytes(folder: Path, follower: Follower) -> list[str]:
+    engine = follower._engine
+    assert isinstance(engine, RocksEngine)
+    engine.compact()
+    log = sum(file.stat().st_size for file in (folder / "data").glob("*.avro"))
+    follower.close()
+    history = sum(file.stat().st_size for file in (folder / "history").rglob("*") if file.is_file())
+    return ["bytes, compacted, beside the log's", at_most(history / log, GOAL_BYTES)]
+
+
+def _follow(folder: Path) -> tuple[float, float, Follower]:
+    """Fold a log; return processor time and elapsed time in seconds."""
+    used, start = time.process_time(), time.perf_counter()
+    follower = open_history(folder / "history", LocalLog.open_reader(folder / "data"), 0)
+    follower.catch_up()
+    return time.process_time() - used, time.perf_counter() - start, follower
+
+
+def _table(*indexes: dict[str, Any]) -> DefineTable:
+    request: dict[str, Any] = {**TABLE}
+    if indexes:
+        attributes = [*request["AttributeDefinitions"], {"AttributeName": "status", "AttributeType": "S"}]
+        request |= {"GlobalSecondaryIndexes": list(indexes), "AttributeDefinitions": attributes}
+    return DefineTable("CreateTable", 0, orjson.dumps(request), "0" * 36, logs.CONTEXT)
+
+
+def _puts(keys: Iterable[tuple[str, str]], dice: random.Random) -> Iterator[Put]:
+    """Yield puts of items of 200 bytes, half of them random."""
+    for pk, sk in keys:
+        value = {**item(pk, sk), "note": {"S": dice.randbytes(50).hex()}}
+        size = check_item(value, MODERN)
+        yield Put(logs.FIRST_TABLE, pk.encode(), sk.encode(), dump(value), size, logs.CONTEXT)
