@@ -50,7 +50,7 @@ class WriteObserver(Protocol):
 
 
 class Store(Protocol):
-    """A map from (partition key, sort key) to items. All implementations pass tests/unit/contracts/store_contract.py.
+    """A map from (partition key, sort key) to items. All implementations pass tests/unit/contracts/test_store.py.
 
     Attributes:
         count: The number of items.

@@ -116,13 +116,15 @@ class StoreKeys:
 
     def hashes(self, start: tuple[int, bytes, bytes] | None, low: int, high: int) -> tuple[bytes, bytes]:
         """Return the bounds of the keys after `start` with low <= hash < high; the upper bound is excluded."""
-        last = (int.from_bytes(self.prefix, "big") + 1).to_bytes(4, "big")
-        end = last if high > _LAST else self.prefix + high.to_bytes(8, "big")
-        first = self.prefix + low.to_bytes(8, "big")
+        first, end = self._hash_bound(low), self._hash_bound(high)
         if start is not None:
-            after = self.prefix + start[0].to_bytes(8, "big") + part(start[1]) + part(start[2]) + AFTER_OLDEST
+            after = self._hash_bound(start[0]) + part(start[1]) + part(start[2]) + AFTER_OLDEST
             first = max(first, after)
         return first, end
+
+    def _hash_bound(self, hash_: int) -> bytes:
+        """Return the first bytes of keys with that hash. The hash after the last is the next store's first."""
+        return ((self._id << 64) + hash_).to_bytes(COLLECTION_PREFIX_BYTES, "big")
 
 
 def read_key(key: bytes) -> tuple[int, bytes, bytes]:

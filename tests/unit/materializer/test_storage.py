@@ -1,108 +1,17 @@
-"""A store against a plain dict, under random operations."""
+"""The layout of a store in memory. tests/unit/contracts/test_store.py has the tests of its answers."""
 
 import gc
 from itertools import pairwise
-from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldb.materializer.fold import storage as storage_module
-from foldb.materializer.fold.storage import CHUNK, HASHES, LISTS_UP_TO, Collection, MemoryStore, Stored
+from foldb.materializer.fold.storage import CHUNK, LISTS_UP_TO, Collection, MemoryStore, Stored
 from foldb.model.keys import key_hash, slot
 
-Model: TypeAlias = dict[tuple[bytes, bytes], Stored]
-
 OWNER = 7
-
-# Few keys, so that steps affect the same ones; zero bytes and prefixes, because they matter to ranges.
-partition_keys = st.sampled_from([b"a", b"a\0", b"ab", b"b", b"\xff", b"c" * 40])
-sort_keys = st.sampled_from([b"", b"\0", b"\0\0", b"1", b"1\0", b"11", b"2", b"\xff", b"\xff\xff"])
-stored = st.integers(1, 400).map(lambda size: (b"{%d}" % size, size))
-steps = st.lists(st.tuples(partition_keys, sort_keys, st.none() | stored), max_size=60)
-
-
-def build(taken: list[tuple[bytes, bytes, Stored | None]], has_sort_key: bool) -> tuple[MemoryStore, Model]:
-    """Apply the steps to a store and to a dict; None removes."""
-    store, model = MemoryStore(OWNER, has_sort_key), Model()
-    for pk, any_sk, item in taken:
-        sk = any_sk if has_sort_key else b""
-        if item is None:
-            assert model.pop((pk, sk), None) == store.remove(pk, sk)
-        else:
-            assert model.get((pk, sk)) == store.put(pk, sk, item)
-            model[pk, sk] = item
-    return store, model
-
-
-def in_scan_order(model: Model) -> list[tuple[int, bytes, bytes, Stored]]:
-    return sorted((key_hash(OWNER, pk), pk, sk, item) for (pk, sk), item in model.items())
-
-
-@given(steps, st.booleans())
-def test_a_store_holds_the_same_items_as_a_dict(
-    taken: list[tuple[bytes, bytes, Stored | None]], sort: bool
-) -> None:
-    store, model = build(taken, sort)
-
-    assert in_scan_order(model) == list(store.scan())
-    assert len(model) == store.count
-    assert sum(size for _, size in model.values()) == store.size
-    for pk, any_sk, _ in taken:
-        sk = any_sk if sort else b""
-        assert model.get((pk, sk)) == store.get(pk, sk)
-
-
-@given(steps, partition_keys, sort_keys, st.none() | sort_keys, st.booleans())
-def test_a_range_is_half_open_and_goes_either_way(
-    taken: list[tuple[bytes, bytes, Stored | None]],
-    pk: bytes,
-    low: bytes,
-    high: bytes | None,
-    reverse: bool,
-) -> None:
-    store, model = build(taken, True)
-
-    within = sorted(
-        (sk, item)
-        for (of, sk), item in model.items()
-        if of == pk and low <= sk and (high is None or sk < high)
-    )
-    assert sorted(within, reverse=reverse) == list(store.range(pk, low, high, reverse))
-
-
-@given(steps, partition_keys, sort_keys)
-def test_a_scan_resumes_after_a_key_that_need_not_be_there(
-    taken: list[tuple[bytes, bytes, Stored | None]], pk: bytes, sk: bytes
-) -> None:
-    store, model = build(taken, True)
-    start = (key_hash(OWNER, pk), pk, sk)
-
-    expected = [entry for entry in in_scan_order(model) if entry[:3] > start]
-    assert expected == list(store.scan(start))
-
-
-@given(steps, st.lists(st.integers(0, HASHES), min_size=1, max_size=5), partition_keys)
-def test_ranges_of_hashes_cut_a_scan_into_disjoint_parts(
-    taken: list[tuple[bytes, bytes, Stored | None]], cuts: list[int], pk: bytes
-) -> None:
-    store, model = build(taken, True)
-    bounds = sorted([0, *cuts, key_hash(OWNER, pk), HASHES])  # one cut divides an item's collection
-
-    parts = [entry for low, high in pairwise(bounds) for entry in store.scan(None, low, high)]
-    assert in_scan_order(model) == parts
-
-
-@given(steps, partition_keys)
-def test_a_collection_is_seen_alike_whether_its_items_are_one_or_many(
-    taken: list[tuple[bytes, bytes, Stored | None]], pk: bytes
-) -> None:
-    store, model = build(taken, True)
-    mine = {sk: item for (of, sk), item in model.items() if of == pk}
-
-    assert sorted(mine.items()) == list(store.range(pk))
-    assert sum(size for _, size in mine.values()) == store.collection_size(pk)
 
 
 @settings(max_examples=30)
