@@ -12,7 +12,6 @@ an older command is declared void, or the storage is damaged or of another forma
 """
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,24 +20,27 @@ from typing import Any, Final, Protocol, overload
 import orjson
 
 from ...log.commands import (
-    Backfill,
+    Barrier,
+    Checkpoint,
     Command,
     Commit,
     Decide,
-    Defined,
-    DefineSubscription,
-    DefineTable,
-    DefinitionApplied,
+    Decided,
+    Delete,
+    Digest,
     Entry,
+    Expire,
     Genesis,
-    IndexFilled,
-    IndexSent,
-    Level,
+    IndexEntry,
+    Load,
     Prepare,
+    Put,
     Record,
     Relay,
-    Settle,
+    RelayAck,
     Transact,
+    Update,
+    Vote,
 )
 from ..fold.dump import outline
 from ..fold.fold_record import LateSkipError, Void
@@ -68,9 +70,13 @@ _HEAD: Final = b"H"
 _POSITION: Final = b"P"
 _CHECKPOINT: Final = b"K"
 
-# The commands and messages that may change a definition.
-_DEFINING: Final = frozenset((DefineTable, Settle, Backfill, DefineSubscription, Level))
-_DEFINING_MESSAGES: Final = frozenset((Defined, DefinitionApplied, IndexFilled, IndexSent))
+# The commands and messages that change no definition.
+_KEEPS_DEFINITIONS: Final = frozenset(
+    (
+        *(Put, Update, Delete, Transact, Expire, Load, Checkpoint, RelayAck, Digest, Barrier),
+        *(IndexEntry, Prepare, Vote, Decide, Commit, Decided),
+    )
+)
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +158,7 @@ class Follower:
         """Save a checkpoint and release the storage."""
         if self.state.next_offset > self._saved_offset:
             self._save()
+        self._writer.close()
         self._engine.close()
 
     # Beginning
@@ -259,7 +266,7 @@ class Follower:
     def _fold(self, record: Record) -> None:
         before, entry = self.state.log_time, record.entry
         steps = _Steps(self, record.offset, entry.commands)
-        announced = Entry(entry.origin, entry.entry_number, steps, entry.time)
+        announced = Entry(entry.origin, entry.entry_number, steps, entry.time, entry.salt)
         fold_record(self.state, Record(record.partition, record.offset, record.time, announced), self._void)
         offset = self._base + record.offset
         self._writer.end_record(offset)
@@ -286,8 +293,8 @@ class Follower:
 
     def end_command(self, offset: int, index: int, command: Command) -> None:
         """Keep the effects of a folded command that are no versions: definitions, and times of preparations."""
-        kind, message = type(command), type(command.message) if type(command) is Relay else None
-        if kind in _DEFINING or message in _DEFINING_MESSAGES:
+        kind = type(command.message) if type(command) is Relay else type(command)
+        if kind not in _KEEPS_DEFINITIONS:
             self._add_definitions(place_of(self._base + offset, index))
         if self.state.partitions == 1:
             return
@@ -397,14 +404,7 @@ def open_history(folder: Path, log: FollowedLog, partition: int, clock: Clock = 
     Raises:
         HistoryInUseError: Another process has opened the history.
     """
-    path = folder / f"{partition}"
-    try:
-        engine = RocksEngine(path)
-    except DamagedHistoryError as error:
-        logger.warning("the history of partition %d is folded again: %s", partition, error)
-        shutil.rmtree(path)
-        engine = RocksEngine(path)
-    return Follower(engine, log, partition, clock)
+    return Follower(RocksEngine(folder / f"{partition}"), log, partition, clock)
 
 
 def memory_history(log: FollowedLog, partition: int, clock: Clock = time.monotonic) -> Follower:

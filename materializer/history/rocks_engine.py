@@ -1,10 +1,13 @@
 """The storage of a history on disk: a RocksDB database with two column families.
 
+    <folder>/<generation>/    the files of the database; `clear` begins the next generation and deletes the one before
+
 RocksDB because its keys have any length, it compresses, it checks its blocks, and after a crash it recovers the first
 batches whole. The write-ahead log is written with each batch and synced by `sync`: a killed process loses nothing, a
 power cut at most the time since then, which the log of commands has. One process opens the database at a time.
 """
 
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +31,8 @@ from ..fold.storage import Stored
 from .engine import DamagedHistoryError, HistoryInUseError
 from .version_keys import COLLECTION_PREFIX_BYTES
 
+logger = logging.getLogger(__name__)
+
 _ROWS: Final = "rows"
 _SIZE_BYTES: Final = 4
 _CACHE_BYTES: Final = 64 << 20
@@ -47,20 +52,29 @@ class RocksEngine:
     def __init__(self, folder: Path) -> None:
         """Open the storage in `folder`, or create it.
 
+        A storage that is damaged or of a later RocksDB is deleted.
+
         Raises:
-            DamagedHistoryError: The storage is damaged, or of a later RocksDB.
             HistoryInUseError: Another process has opened the storage.
         """
         self._folder = folder
-        self._open()
+        self._generation = max(self._generations(), default=0)
+        try:
+            self._open()
+        except DamagedHistoryError as error:
+            logger.warning("the history in %s is deleted: %s", folder, error)
+            self._generation += 1
+            self._open()
+        self._delete_older()
 
     def _open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{self._generation}"
+        path.mkdir(parents=True, exist_ok=True)
         cache = Cache(_CACHE_BYTES)
         versions = _options(cache)
         versions.set_prefix_extractor(SliceTransform.create_fixed_prefix(COLLECTION_PREFIX_BYTES))
         families = {"default": versions, _ROWS: _options(cache)}
-        self._database = _checked(lambda: Rdict(str(self._folder), _options(cache), families))
+        self._database = _checked(lambda: Rdict(str(path), _options(cache), families))
         self._rows = self._database.get_column_family(_ROWS)
         self._row_family = self._database.get_column_family_handle(_ROWS)
         self._ordered = ReadOptions()
@@ -99,15 +113,26 @@ class RocksEngine:
             family.compact_range(None, None)
 
     def clear(self) -> None:
-        """Delete the files, and begin with an empty database."""
+        """Begin with an empty database. Reads under way may still use the files of the one before."""
         self.close()
-        shutil.rmtree(self._folder)
+        self._generation += 1
         self._open()
+        self._delete_older()
 
     def close(self) -> None:
-        """Sync, and release the database."""
+        """Sync, and release the database. Another process can open it when the last cursor is freed."""
         self._rows.close()
         self._database.close()
+        del self._rows, self._row_family, self._database
+
+    def _generations(self) -> list[int]:
+        names = [path.name for path in self._folder.glob("*")]
+        return [int(name) for name in names if name.isdecimal()]
+
+    def _delete_older(self) -> None:
+        for generation in self._generations():
+            if generation < self._generation:
+                shutil.rmtree(self._folder / f"{generation}", ignore_errors=True)
 
 
 class _Batch:

@@ -121,6 +121,10 @@ class VersionWriter:
             self._older, self._recent, self._kept_bytes = self._recent, {}, 0
         self._cursor = self._engine.chains()
 
+    def close(self) -> None:
+        """Free the cursor and the batch: nothing is read or written afterwards."""
+        del self._cursor, self.batch
+
     def _keep(self, key: bytes, stored: Stored | None) -> None:
         self._recent[key] = stored
         self._kept_bytes += _VERSION_BYTES if stored is None else _VERSION_BYTES + len(stored[0])

@@ -7,6 +7,7 @@ from typing import Any
 from foldb.log.commands import Commit, Decide, Genesis, Prepare, Record, Relay
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import dump
+from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import Store
@@ -46,16 +47,18 @@ def _content_of(store: Store) -> tuple[Any, ...]:
     return list(store.scan()), store.count, store.size
 
 
-def states(records: Sequence[Record]) -> Iterator[tuple[int, int | None, PartitionState]]:
+def states(
+    records: Sequence[Record], void: Sequence[Void] = ()
+) -> Iterator[tuple[int, int | None, PartitionState]]:
     """Yield offset, index and state after each command, then after each record: the model, folded in memory."""
     state = PartitionState()
     for record in records:
         commands = record.entry.commands
         for index in range(len(commands) - 1):
             part = load(dump(state))
-            fold(part, replace(record, entry=replace(record.entry, commands=commands[: index + 1])))
+            fold(part, replace(record, entry=replace(record.entry, commands=commands[: index + 1])), void)
             yield record.offset, index, part
-        fold(state, record)
+        fold(state, record, void)
         yield record.offset, None, state
 
 

@@ -1,0 +1,34 @@
+"""Follows the log in a folder, one record a step, and prints the progress: a process for tests to kill.
+
+python -m tests.unit.materializer.history.killed FOLDER
+"""
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from foldb.log.local import LocalLog
+from foldb.materializer.history import follower as follower_module
+from foldb.materializer.history.follower import open_history
+
+
+def single_steps() -> Iterator[float]:
+    """Yield the times of a clock by which each step folds one record."""
+    return count(0, 0.004)
+
+
+def main(folder: Path) -> None:
+    follower_module._CHECKPOINT_RECORDS = 7  # type: ignore[misc]  # a constant elsewhere
+    follower = open_history(
+        folder / "history", LocalLog.open_reader(folder / "data"), 0, clock=single_steps().__next__
+    )
+    more = True
+    while more:
+        more = follower.step()
+        sys.stdout.write(f"{follower.history.next_offset}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,261 @@
+"""A follower: it continues after any stop, and begins again when its storage is not of the log it follows."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldb.log.commands import Context, Position, Record, Skip
+from foldb.log.local import LocalLog
+from foldb.materializer.history import follower as follower_module
+from foldb.materializer.history.engine import DamagedHistoryError, HistoryInUseError
+from foldb.materializer.history.follower import Follower, memory_history, open_history
+from foldb.materializer.history.history import HorizonError, NotFoldedError, TimeCut
+from foldb.materializer.history.rocks_engine import RocksEngine
+from tests.unit.materializer.history.killed import single_steps
+from tests.unit.materializer.history.past import ListLog, content, states
+from tests.unit.materializer.ledger import START, Ledger, put
+from tests.unit.materializer.partitions.life import Life
+from tests.unit.materializer.random_log import random_log
+
+WORKER = "tests.unit.materializer.history.killed"
+
+
+@pytest.fixture(autouse=True)
+def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_module, "_CHECKPOINT_RECORDS", 7)
+
+
+def crash(follower: Follower) -> None:
+    """End without a last checkpoint, as a killed process does."""
+    follower._writer.close()
+    follower._engine.close()
+
+
+def assert_equal_to_a_refold(follower: Follower, records: Sequence[Record], void: Any = ()) -> None:
+    history = follower.history
+    for offset, index, state in states(records, void):
+        past = history.at(Position(history.horizon.partition, offset, index))
+        assert content(state.tables) == content(past.tables), (offset, index)
+    assert content(state.tables) == content(follower.state.tables)
+    assert records[-1].offset == history.position.offset
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_stop_at_any_record_loses_nothing(seed: int, tmp_path: Path) -> None:
+    dice, records = random.Random(seed), random_log(seed, 60).records
+    end = 0
+    while end < len(records):
+        end = min(len(records), end + dice.randrange(1, 20))
+        follower = open_history(tmp_path, ListLog(records[:end]), 0)
+        follower.catch_up()
+        if dice.random() < 0.3:
+            follower.close()
+        else:
+            crash(follower)
+
+    follower = open_history(tmp_path, ListLog(records), 0)
+    follower.catch_up()
+    assert_equal_to_a_refold(follower, records)
+    follower.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stop_amid_transactions_over_partitions_loses_nothing(seed: int, tmp_path: Path) -> None:
+    life = Life(seed)
+    life.live(steps=60)
+    for partition, records in enumerate(life.cluster.records):
+        for end in (len(records) // 3, len(records) // 2, len(records)):
+            follower = open_history(tmp_path, ListLog(records[:end]), partition)
+            follower.catch_up()
+            crash(follower)
+
+        again = open_history(tmp_path, ListLog(records), partition)
+        again.catch_up()
+        whole = memory_history(ListLog(records), partition)
+        whole.catch_up()
+        assert_equal_to_a_refold(again, records)
+        assert whole.history.closed_before == again.history.closed_before
+        closed = whole.history.closed_before
+        for time_ms in range(max(closed - 3000, records[0].time), closed, 7):
+            one, other = again.history.at(TimeCut(time_ms)), whole.history.at(TimeCut(time_ms))
+            assert content(other.tables) == content(one.tables)
+        again.close()
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    records = random_log(1, 120).records
+    log = write_log(tmp_path / "data", records)
+    dice = random.Random(5)
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, "-m", WORKER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        reached = [line for line, _ in zip(lines, range(dice.randrange(1, 50)), strict=False)]
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        if int(reached[-1]) == len(records):
+            break
+
+    follower = open_history(tmp_path / "history", log, 0)
+    assert follower.state.next_offset > 0, "it continues"
+    follower.catch_up()
+    assert_equal_to_a_refold(follower, list(log.read(0)))
+    follower.close()
+
+
+def test_a_skip_of_an_older_command_folds_the_log_again(tmp_path: Path) -> None:
+    ledger = Ledger()
+    table = ledger.create("T")
+    for number in range(30):
+        ledger.fold(put(table, {"pk": {"S": str(number % 3)}, "n": {"N": str(number)}}))
+    records = ledger.records
+    follower = open_history(tmp_path, ListLog(records), 0)
+    follower.catch_up()
+
+    skipping = [*records, ledger.record(Skip(records[-2].offset, None, Context("S")))]
+    for _ in range(2):
+        crash(follower)
+        follower = open_history(tmp_path, ListLog(skipping), 0)
+        follower.catch_up()
+        assert_equal_to_a_refold(follower, skipping, void=[(records[-2].offset, None)])
+    follower.close()
+
+
+def test_another_log_is_folded_from_its_beginning(tmp_path: Path) -> None:
+    one, other = random_log(1, 40).records, random_log(2, 20).records
+    first = open_history(tmp_path, ListLog(one), 0)
+    first.catch_up()
+    first.close()
+
+    second = open_history(tmp_path, ListLog(other), 0)
+    assert 0 == second.state.next_offset
+    second.catch_up()
+    assert_equal_to_a_refold(second, other)
+    second.close()
+
+
+def test_a_log_that_lost_its_end_is_folded_again(tmp_path: Path) -> None:
+    records = random_log(1, 40).records
+    first = open_history(tmp_path, ListLog(records), 0)
+    first.catch_up()
+    first.close()
+
+    second = open_history(tmp_path, ListLog(records[:-5]), 0)
+    second.catch_up()
+    assert_equal_to_a_refold(second, records[:-5])
+    second.close()
+
+
+def test_another_format_is_folded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = random_log(1, 20).records
+    first = open_history(tmp_path, ListLog(records), 0)
+    first.catch_up()
+    first.close()
+
+    monkeypatch.setattr(follower_module, "FORMAT", 2)
+    second = open_history(tmp_path, ListLog(records), 0)
+    assert 0 == second.state.next_offset
+    second.catch_up()
+    assert_equal_to_a_refold(second, records)
+    second.close()
+
+
+@pytest.mark.parametrize("suffix", ["sst", "CURRENT"])
+def test_a_damaged_storage_is_detected_and_folded_again(suffix: str, tmp_path: Path) -> None:
+    records = random_log(3, 60).records
+    log = ListLog(records)
+    follower = open_history(tmp_path, log, 0)
+    follower.catch_up()
+    engine = follower._engine
+    assert isinstance(engine, RocksEngine)
+    engine.compact()
+    follower.close()
+    for path in (tmp_path / "0" / "0").iterdir():
+        if path.name.endswith(suffix):
+            data = bytearray(path.read_bytes())
+            for at in range(0, len(data), 64):
+                data[at] ^= 0xFF
+            path.write_bytes(bytes(data))
+
+    follower = open_history(tmp_path, log, 0)
+    try:
+        content(follower.state.tables)
+    except DamagedHistoryError as error:
+        follower.begin_again(str(error))
+    follower.catch_up()
+    assert_equal_to_a_refold(follower, records)
+    follower.close()
+
+
+def test_one_process_opens_a_history_at_a_time(tmp_path: Path) -> None:
+    log = ListLog(random_log(1, 5).records)
+    follower = open_history(tmp_path, log, 0)
+
+    with pytest.raises(HistoryInUseError, match="another process"):
+        open_history(tmp_path, log, 0)
+    follower.close()
+
+
+def test_a_step_ends_when_its_time_is_over() -> None:
+    """Reads are served between two steps."""
+    records = random_log(1, 30).records
+    follower = memory_history(ListLog(records), 0, clock=single_steps().__next__)
+
+    reached = []
+    while follower.step():
+        reached.append(follower.history.next_offset)
+
+    assert list(range(1, len(records) + 1)) == reached
+
+
+def test_new_records_are_folded_by_the_next_step() -> None:
+    records = random_log(1, 30).records
+    log = ListLog(records[:10])
+    follower = memory_history(log, 0)
+    follower.catch_up()
+
+    log.records = records
+    follower.catch_up()
+
+    assert_equal_to_a_refold(follower, records)
+
+
+def test_a_cut_outside_the_history_is_refused() -> None:
+    records = random_log(1, 10).records
+    follower = memory_history(ListLog(records), 0)
+    follower.catch_up()
+    history = follower.history
+
+    with pytest.raises(NotFoldedError):
+        history.at(Position(0, len(records)))
+    with pytest.raises(NotFoldedError):
+        history.at(TimeCut(history.log_time))
+    with pytest.raises(HorizonError):
+        history.at(TimeCut(START - 1))
+    assert history.is_closed(history.log_time - 1)
+    assert history.position.time_ms == history.log_time
+
+
+def write_log(folder: Path, records: Sequence[Record]) -> Any:
+    """Write the entries of a ledger into a log of its own, and return a reader."""
+    times = iter([records[0].time, *(record.time for record in records)])
+    log = LocalLog(
+        folder,
+        clock=lambda: next(times, records[-1].time),
+        deliver=lambda callback: callback(),
+        random_bytes=bytes,
+        on_fatal=lambda error: None,
+        fsync="never",
+    )
+    for record in records[1:]:
+        log.append(0, record.entry, lambda _: None)
+    log.close()
+    return LocalLog.open_reader(folder)
