@@ -216,7 +216,7 @@ class Snapshots:
         """Return the size of a snapshot's file, and at most `size` of its bytes from `start` on.
 
         Raises:
-            FileNotFoundError: There is no such snapshot; a newer one may have replaced it.
+            FileNotFoundError: The snapshot does not exist; a newer one may have replaced it.
         """
         with self._opened(offset) as file:
             return file.size(), file.read(start, size)
@@ -297,7 +297,7 @@ class Snapshots:
         """Return the snapshot, if it is of this log and the log's history has not changed since.
 
         Raises:
-            UnusableError: It is of another log, of another position than `offset`, or of another history.
+            UnusableError: The snapshot is of another log, position or history.
         """
         head = snapshot.head
         if head.log_id != log.log_id:
@@ -340,7 +340,7 @@ class SnapshotCopy:
         """Give the file its name, if all its bytes are a snapshot of this log and of its history.
 
         Raises:
-            UnusableError: They are not.
+            UnusableError: The bytes are not such a snapshot.
             OSError: The disk refused the file.
         """
         self._file.sync()

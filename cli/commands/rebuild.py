@@ -18,7 +18,7 @@ from ..lib.definitions import request_like
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
 from ..lib.log_history import void_in
-from ..lib.log_location import ReadableLog, open_log
+from ..lib.log_location import SOURCE, ReadableLog, open_log
 from ..lib.log_times import last_places
 from ..lib.options import TableArgument
 from ..lib.output import counted
@@ -49,6 +49,15 @@ def rebuild(
     into: Annotated[
         str | None, typer.Option("--into", metavar="NEW", help="Write the result to a new table.")
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--log",
+            metavar="SOURCE",
+            show_default="the log of --db",
+            help=f"Read this log. {SOURCE}. It needs --into.",
+        ),
+    ] = None,
 ) -> None:
     """The server continues to serve requests. With --index only the index is compared and replaced.
 
@@ -58,17 +67,22 @@ def rebuild(
 
     Example: foldb rebuild Orders --to 10482 --into OrdersRestored
     """
-    if index is not None and (into is not None or to is not None):
-        raise CommandError("--index rebuilds in place: it goes with neither --into nor --to", ExitCode.USAGE)
+    if index is not None and (into, to, source) != (None, None, None):
+        raise CommandError(
+            "--index rebuilds in place: it goes with none of --into, --to and --log", ExitCode.USAGE
+        )
     if into is not None:
         try:
-            _into(session, table, to, into)
+            _into(session, table, to, into, source)
         except KeyboardInterrupt as error:
             raise CommandError(
                 "interrupted; run the same command again to continue", ExitCode.INTERRUPTED
             ) from error
-    elif to is not None:
-        raise CommandError("--to needs --into: a past state does not replace a live table", ExitCode.USAGE)
+    elif to is not None or source is not None:
+        raise CommandError(
+            "--to and --log need --into: a past state, or that of another log, does not replace a live table",
+            ExitCode.USAGE,
+        )
     else:
         _in_place(session, table, index)
 
@@ -93,8 +107,8 @@ def _in_place(session: Session, table: str, index: str | None) -> None:
     session.output.say(f"{name}: rebuilt to @{position} · {counted(items, 'item')} · no difference")
 
 
-def _into(session: Session, name: str, to: str | None, new: str) -> None:
-    past = _refold(session, name, to)
+def _into(session: Session, name: str, to: str | None, new: str, source: str | None) -> None:
+    past = _refold(session, name, to, source)
     _create(session, past.definition, new, f"{name}@{past.cut}")
     loader = BatchWriter(session.client, session.shape(new))
     with progress(session.settings, session.output.stderr, new, past.items) as advance:
@@ -128,8 +142,8 @@ class _Past(NamedTuple):
         return sum(part.items.count for part in self.parts)
 
 
-def _refold(session: Session, name: str, to: str | None) -> _Past:
-    log = open_log(session.folder)
+def _refold(session: Session, name: str, to: str | None, source: str | None) -> _Past:
+    log = open_log(session, source)
     cut = _cut(log, to)
     parts = []
     with progress(

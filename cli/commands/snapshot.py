@@ -13,17 +13,12 @@ from ...materializer.snapshots import KEPT, MadeSnapshot, SnapshotReport, Snapsh
 from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_history import end_of
-from ..lib.log_location import ReadableLog, open_log
+from ..lib.log_location import ReadableLog, SourceArgument, source_of
 from ..lib.output import counted, time_text
 from ..lib.progress import Advance, progress
-from ..lib.session import Session, existing
+from ..lib.session import Session
 
 app = CommandGroup()
-
-Folder = Annotated[
-    Path | None,
-    typer.Argument(metavar="[PATH]", show_default="the folder of --db", help="The database folder."),
-]
 
 INTACT = "intact"
 _COLUMNS = ("position", "time", "items", "bytes", "digest", "state")
@@ -32,7 +27,7 @@ _COLUMNS = ("position", "time", "items", "bytes", "digest", "state")
 @app.command()
 def make(
     session: Session,
-    path: Folder = None,
+    source: SourceArgument = None,
     keep: Annotated[
         int, typer.Option(min=1, help="Keep the newest N snapshots and delete the others.")
     ] = KEPT,
@@ -44,10 +39,11 @@ def make(
 
     Example: foldb snapshot make --db ./data
     """
-    folder = session.folder if path is None else existing(path)
+    found = source_of(session, source)
+    folder = found.snapshots_folder()
     # An open descriptor: if the folder is renamed during the fold, the snapshot still goes into this folder.
     disk = SystemFilesystem().hold(folder)
-    log = LocalLog.open_reader(folder, disk)
+    log = found.open() if found.is_shared else LocalLog.open_reader(folder, disk)
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
         for partition in range(log.partitions):
             snapshots = Snapshots(folder, disk, partition, log.partitions)
@@ -76,15 +72,15 @@ def _make(snapshots: Snapshots, log: ReadableLog, keep: int, advance: Advance, f
 
 
 @app.command(name="list")
-def list_(session: Session, path: Folder = None) -> None:
+def list_(session: Session, source: SourceArgument = None) -> None:
     """List the snapshots, the newest first. Check that each is intact and belongs to this log.
 
     A start ignores the others.
 
     Example: foldb snapshot list --db ./data
     """
-    folder = session.folder if path is None else existing(path)
-    log = open_log(folder)
+    found = source_of(session, source)
+    folder, log = found.snapshots_folder(), found.open()
     rows = (
         _row(snapshots.examine(offset, log), partition, log.partitions)
         for partition in range(log.partitions)

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ...log.commands import Digest, Position
 from ...log.local.filesystem import SystemFilesystem
@@ -15,22 +13,18 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ..lib.errors import CommandError, ExitCode
-from ..lib.log_location import KAFKA, ReadableLog, log_of
+from ..lib.log_location import LogSource, ReadableLog, SourceArgument, source_of
 from ..lib.output import counted
 from ..lib.progress import Advance, progress
-from ..lib.session import Session, is_address
+from ..lib.session import Session
+
+if TYPE_CHECKING:
+    from ..lib.client import Client
 
 
 def verify(
     session: Session,
-    path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATH]",
-            show_default="the folder of --db",
-            help="The database folder, or kafka://HOST:PORT/NAMESPACE.",
-        ),
-    ] = None,
+    source: SourceArgument = None,
 ) -> None:
     """The digests are compared with those of a running server, those in the log, and those of every snapshot.
 
@@ -43,15 +37,13 @@ def verify(
 
     Example: foldb verify --db ./data
     """
-    is_shared = path is not None and path.startswith(KAFKA)
-    node_given = session.settings.is_db_given and is_address(session.settings.db)
-    asks_server = path is None or (is_shared and node_given)
-    expected = _live_digests(session) if asks_server else {}
-    log = log_of(session, path)
-    if expected:
-        _check_same_log(session, log)
+    found = source_of(session, source)
+    expected = {} if found.server is None else _live_digests(found.server)
+    log = found.open()
+    if found.server is not None:
+        _check_same_log(found.server, log)
     # Snapshots are listed before the log's end is read, so that none is newer than the end.
-    folder = None if is_shared else Path(path or session.folder)
+    folder = found.folder
     snapshots = [] if folder is None else snapshots_of_each(folder, SystemFilesystem(), log.partitions)
     offsets = [each.offsets() for each in snapshots]
     tail = log.hold() if isinstance(log, LogReader) else None
@@ -69,20 +61,20 @@ def verify(
                 usable, faults = _examined(snapshots[partition], offsets[partition], log, ends[partition])
                 unusable += faults
             state, met = _refold(log, partition, live, usable, advance)
-            compared.append(met + len(usable) + _met(session, state, live, folder, log.partitions))
+            compared.append(met + len(usable) + _met(session, state, live, found, log.partitions))
             digests.append((_place(state, log.partitions), digest(state)))
-    for position, found in digests:
+    for position, refolded in digests:
         session.output.row(
             {
                 "log_id": log.log_id.hex(),
                 "position": position,
-                "digest": found,
+                "digest": refolded,
                 "compared": sum(compared),
                 "differences": 0,
             }
         )
     _report_tail(session, tail)
-    if is_shared and not all(compared):
+    if found.is_shared and not all(compared):
         raise _not_compared(sum(ends), [partition for partition, count in enumerate(compared) if not count])
     result = "no difference" if any(compared) else "the chain of hashes is intact"
     session.output.say(
@@ -96,17 +88,16 @@ def verify(
         )
 
 
-def _check_same_log(session: Session, log: ReadableLog) -> None:
+def _check_same_log(server: "Client", log: ReadableLog) -> None:
     """Check that the server serves this log.
 
     Raises:
         CommandError: The server serves another log.
     """
-    assert session.server is not None, "its digests were read"
-    served = session.server.admin("Status")["LogId"]
+    served = server.admin("Status")["LogId"]
     if served != log.log_id.hex():
         raise CommandError(
-            f"{session.url} serves the log {served}, and this is {log.log_id.hex()}: name a server of this log.",
+            f"{server.url} serves the log {served}, and this is {log.log_id.hex()}: name a server of this log.",
             ExitCode.USAGE,
         )
 
@@ -163,7 +154,7 @@ def _refold(
 
 
 def _met(
-    session: Session, state: PartitionState, live: dict[int, list[str]], folder: Path | None, partitions: int
+    session: Session, state: PartitionState, live: dict[int, list[str]], source: LogSource, partitions: int
 ) -> int:
     """Return the number of the server's digests that were compared.
 
@@ -173,10 +164,10 @@ def _met(
     met = [offset for offset in live if offset < state.next_offset]
     for offset in live.keys() - set(met):
         sentence = f"the server is at @{offset}, the log can be read to @{_place(state, partitions)} only"
-        if folder is not None:
+        if not source.is_shared:
             raise CommandError(
-                f"{sentence}: acknowledged writes are not in {folder}. Was the folder replaced, or a file of it "
-                "removed? Check this before the server stops: it may still have the files open.",
+                f"{sentence}: acknowledged writes are not in {source.location}. Was the folder replaced, or a file of "
+                "it removed? Check this before the server stops: it may still have the files open.",
                 ExitCode.INTEGRITY,
             )
         session.output.warn(sentence)
@@ -214,11 +205,9 @@ def _examined(
     return digests, unusable
 
 
-def _live_digests(session: Session) -> dict[int, dict[int, list[str]]]:
+def _live_digests(server: "Client") -> dict[int, dict[int, list[str]]]:
     """Return the digests of the running server by partition and by the offset of its last record."""
-    if session.server is None:
-        return {}
-    answer = session.server.admin("Digest")
+    answer = server.admin("Digest")
     found: dict[int, dict[int, list[str]]] = {}
     for one in answer.get("Digests", [answer]):
         partition, _, offset = one["Position"].rpartition(":")

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
+from ...model.errors import FoldbError
 from ...streams.formats.plain import plain
 from ...streams.formats.table_view import Delivery
 from .errors import CommandError, ExitCode, RequestFailedError
@@ -49,7 +50,7 @@ def reading_of(session: Session, tables: list[str], start: Start, chosen: Row) -
     """Return the feed of the server, or the log of a folder without a server."""
     if is_served(session):
         return Served(session, tables, start, chosen)
-    return Folded(session, open_log(session.folder), tables, start, chosen)
+    return Folded(session, open_log(session), tables, start, chosen)
 
 
 def check_triggers_run(session: Session, names: Iterable[str]) -> None:
@@ -124,13 +125,13 @@ class Served:
         """Return the same changes from the log of the server.
 
         Raises:
-            RequestFailedError: The log is not in a folder of this machine. It is `failure`.
+            RequestFailedError: The log cannot be read from this machine. It is `failure`.
         """
         try:
-            folder = self._session.folder
-        except CommandError:
+            log = open_log(self._session)
+        except (CommandError, FoldbError):
             raise failure from None
-        return Folded(self._session, open_log(folder), tables, self._start, self._chosen)
+        return Folded(self._session, log, tables, self._start, self._chosen)
 
 
 class Folded:
@@ -245,7 +246,7 @@ class _FromLog:
 
     @cached_property
     def _log(self) -> ReadableLog:
-        return open_log(self._session.folder)
+        return open_log(self._session)
 
     @cached_property
     def _log_changes(self) -> LogChanges:

@@ -108,11 +108,13 @@ def void_in(log: ReadableLog, partition: int, start: int = 0) -> list[Void]:
     return voids(log.read(partition, start))
 
 
-def state_before(log: ReadableLog, folder: Path, position: Position) -> PartitionState:
-    """Return the state of the newest snapshot before a position, or an empty state.
+def state_before(log: ReadableLog, folder: Path | None, position: Position) -> PartitionState:
+    """Return the state of the newest snapshot in a folder before a position, or an empty state.
 
     A snapshot is not used if it folded a record that was declared void later.
     """
+    if folder is None:
+        return PartitionState()
     snapshots = Snapshots(folder, SystemFilesystem(), position.partition, log.partitions)
     state = snapshots.load_newest(log, before=position.offset).state
     folded = state.next_offset

@@ -1,22 +1,42 @@
-"""Open a log by its location: a database folder, or kafka://HOST:PORT/NAMESPACE."""
+"""Find and open a log by its source.
+
+a folder                      of a database, or of a node on Kafka
+kafka://HOST:PORT/NAMESPACE   a log in Kafka
+http://HOST:PORT              a server: its folder if that is on this machine, or its log in Kafka
+"""
 
 import os
 import queue
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias
+
+import typer
 
 from ...log.commands import Entry, Genesis, Record
 from ...log.copy import Deliveries
 from ...log.local import LocalLog
 from ...log.log import Log
 from .errors import CommandError, ExitCode
-from .session import Session, existing
+from .session import Session, existing, is_address
 from .settings import kafka_variables
 
-KAFKA = "kafka://"
+if TYPE_CHECKING:
+    from .client import Client
+
+KAFKA: Final = "kafka://"
+NODE_FILE: Final = "kafka.json"
+"""The file by which a node on Kafka recognizes its log (log/kafka/log_identity.py, which imports the client)."""
+
+SOURCE: Final = "A database folder, kafka://HOST:PORT/NAMESPACE, or the address of a server"
+
+SourceArgument: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="[SOURCE]", show_default="the database of --db", help=f"{SOURCE}."),
+]
 
 
 class ReadableLog(Protocol):
@@ -39,19 +59,104 @@ class ReadableLog(Protocol):
     def close(self) -> None: ...
 
 
-def open_log(location: str | Path) -> ReadableLog:
-    """Open a log to read. A server may write it at the same time."""
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Where a log is.
+
+    Attributes:
+        location: The folder of the log, or its address in Kafka.
+        folder: The folder of the log's snapshots on this machine: that of the database, or of a node.
+        server: A server of the log that the source names.
+    """
+
+    location: str
+    folder: Path | None
+    server: "Client | None" = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the log is in Kafka."""
+        return self.location.startswith(KAFKA)
+
+    def open(self) -> ReadableLog:
+        """Open the log to read. A server may write it at the same time."""
+        if not self.is_shared:
+            return LocalLog.open_reader(Path(self.location))
+        from ...log.kafka import (  # the Kafka client takes as long to import as everything else
+            KafkaLog,
+            Security,
+        )
+
+        return KafkaLog.open_reader(self.location, Security.read(None, kafka_variables()))
+
+    def snapshots_folder(self) -> Path:
+        """Return the folder of the log's snapshots.
+
+        Raises:
+            CommandError: No folder is known.
+        """
+        if self.folder is None:
+            raise CommandError(
+                f"snapshots of {self.location} are kept in the folder of a node: name that folder, or give --db FOLDER",
+                ExitCode.USAGE,
+            )
+        return self.folder
+
+
+def source_of(session: Session, location: str | Path | None) -> LogSource:
+    """Return the source that `location` names; None is the database of the session.
+
+    Raises:
+        CommandError: The source has no log, or one on another machine.
+    """
+    if location is None:
+        given = session.settings.db
+        if session.url is None and not is_address(given):
+            return _of_folder(Path(given))
+        return _of_server(session)
     text = str(location)
-    if not text.startswith(KAFKA):
-        return LocalLog.open_reader(existing(Path(location)))
-    from ...log.kafka import KafkaLog, Security  # the Kafka client takes as long to import as everything else
+    if text.startswith(KAFKA):
+        return _of_kafka(session, text)
+    if is_address(text):
+        return _of_server(session.of(text))
+    return _of_folder(Path(text))
 
-    return KafkaLog.open_reader(text, Security.read(None, kafka_variables()))
+
+def _of_folder(folder: Path) -> LogSource:
+    """Return the log in a folder, or the log in Kafka of the node that has the folder."""
+    if not (folder / NODE_FILE).exists():
+        return LogSource(str(existing(folder)), folder)
+    from ...log.kafka.log_identity import LogIdentity
+
+    identity = LogIdentity.load(folder)
+    if identity is None or not identity.address:
+        raise CommandError(
+            f"{folder} is the folder of a node, whose log is in Kafka: give kafka://HOST:PORT/NAMESPACE",
+            ExitCode.USAGE,
+        )
+    return LogSource(identity.address, folder)
 
 
-def log_of(session: Session, location: str | None) -> ReadableLog:
-    """Open the log at a location, or that of the session's database, to read."""
-    return open_log(session.folder if location is None else location)
+def _of_server(session: Session) -> LogSource:
+    status = session.client.admin("Status")
+    address, path = status.get("Log"), status.get("Path")
+    if address is None:
+        return LogSource(str(session.folder), session.folder, session.client)
+    folder = None if path is None or not (Path(path) / NODE_FILE).exists() else Path(path)
+    return LogSource(address, folder, session.client)
+
+
+def _of_kafka(session: Session, address: str) -> LogSource:
+    """Return a log in Kafka, with the node or the node's folder that --db names."""
+    db = session.settings.db
+    if not session.settings.is_db_given:
+        return LogSource(address, None)
+    return LogSource(address, None, session.client) if is_address(db) else LogSource(address, Path(db))
+
+
+def open_log(session: Session, location: str | Path | None = None) -> ReadableLog:
+    """Open the log of a source to read."""
+    return source_of(session, location).open()
 
 
 @contextmanager

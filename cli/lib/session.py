@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,12 @@ class Session:
         self._stack.callback(client.close)
         return client
 
+    def of(self, db: str) -> "Session":
+        """Return a session of another database with the same flags, until this one closes."""
+        other = Session(replace(self.settings, db=db))
+        self._stack.callback(other.close)
+        return other
+
     def shape(self, table: str) -> KeyArguments:
         """Return the description of a table, which is requested once."""
         if table not in self._shapes:
@@ -73,7 +80,10 @@ class Session:
         """
         if not is_address(self.settings.db):
             return existing(Path(self.settings.db))
-        path = self.client.admin("Status").get("Path")
+        status = self.client.admin("Status")
+        if status.get("Log") is not None:
+            raise CommandError(f"{self.client.url} has its log in Kafka: {status['Log']}", ExitCode.USAGE)
+        path = status.get("Path")
         if path is None:
             raise CommandError(
                 f"{self.client.url} has its log in memory: there is no folder to read", ExitCode.USAGE

@@ -177,7 +177,7 @@ class KafkaLog:
         ends = [self.end(partition) for partition in range(self.partitions)]
         if verify and (stored := LogIdentity.load(folder)) is not None:
             stored.verify(self.clients.address.topic, self.log_id, ends)
-        LogIdentity(self.log_id, ends).save(folder)
+        LogIdentity(self.log_id, ends, str(self.clients.address)).save(folder)
 
 
 def _clients(url: str, security: Security | None) -> Clients:

@@ -16,10 +16,11 @@ FILE: Final = "kafka.json"
 
 @dataclass(frozen=True, slots=True)
 class LogIdentity:
-    """A log's id, and a lower bound for the end of each partition."""
+    """A log's id, a lower bound for the end of each partition, and the address, which tools read and no check uses."""
 
     log_id: bytes
     ends: list[int]
+    address: str = ""
 
     @classmethod
     def load(cls, folder: Path) -> "LogIdentity | None":
@@ -31,7 +32,11 @@ class LogIdentity:
         path = folder / FILE
         try:
             content = json.loads(path.read_text())
-            return cls(bytes.fromhex(content["log_id"]), [int(end) for end in content["ends"]])
+            return cls(
+                bytes.fromhex(content["log_id"]),
+                [int(end) for end in content["ends"]],
+                content.get("log", ""),
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -44,7 +49,7 @@ class LogIdentity:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = folder / f"{FILE}.partial"
         with partial.open("w") as file:
-            json.dump({"log_id": self.log_id.hex(), "ends": self.ends}, file)
+            json.dump({"log_id": self.log_id.hex(), "ends": self.ends, "log": self.address}, file)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(folder / FILE)

@@ -8,20 +8,18 @@ from ....log.copy import copy as copy_log
 from ....log.copy import first_entries
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import end_of
-from ...lib.log_location import open_log, opened_to_write
+from ...lib.log_location import SOURCE, open_log, opened_to_write
 from ...lib.output import counted
 from ...lib.progress import progress
 from ...lib.session import Session
 
-_LOCATION = "A database folder, or kafka://HOST:PORT/NAMESPACE"
+_TARGET = "A database folder, or kafka://HOST:PORT/NAMESPACE: new, empty, or an earlier copy."
 
 
 def copy(
     session: Session,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_LOCATION}.")],
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help=f"{_LOCATION}: new, empty, or an earlier copy.")
-    ],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{SOURCE}.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET)],
 ) -> None:
     """Copy a log. Entries, positions, log time, sequence numbers and digests stay the same.
 
@@ -32,7 +30,7 @@ def copy(
 
     Example: foldb log copy ./data kafka://localhost:9092/shop
     """
-    log = open_log(source)
+    log = open_log(session, source)
     total = sum(map(log.end, range(log.partitions)))
     try:
         with (

@@ -4,18 +4,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ....log.commands import Position, Record
 from ....log.local.reader import LogReader
-from ....materializer.fold.state import PartitionState
 from ...lib.command_group import CommandGroup
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import HistoryRow, LogHistory, end_of, in_order, read_position, state_before
-from ...lib.log_location import KAFKA, ReadableLog, log_of
+from ...lib.log_location import ReadableLog, SourceArgument, open_log, source_of
 from ...lib.log_times import first_places, last_places
 from ...lib.output import Output
 from ...lib.progress import progress
@@ -31,14 +29,6 @@ app.command()(restore)
 app.command()(salvage)
 app.command()(skip)
 
-Location = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[PATH]",
-        show_default="the folder of --db",
-        help="The database folder, or kafka://HOST:PORT/NAMESPACE.",
-    ),
-]
 OnlyTable = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Print only the commands of this table.")
 ]
@@ -50,7 +40,7 @@ _FOLLOW_EVERY_S = 0.2
 @app.command()
 def cat(
     session: Session,
-    path: Location = None,
+    source: SourceArgument = None,
     first: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +67,8 @@ def cat(
 
     Example: foldb log cat ./data --table Goods -o json
     """
-    log = log_of(session, path)
+    found = source_of(session, source)
+    log = found.open()
     everywhere = range(log.partitions)
     begins = {} if first is None else first_places(log, first, everywhere)
     limits = {} if last is None else last_places(log, last, everywhere)
@@ -85,7 +76,7 @@ def cat(
     partitions = sorted(set(everywhere).intersection(*named))
     if not partitions:
         raise CommandError("--from and --to are in different partitions: give one partition", ExitCode.USAGE)
-    states = _states_before(session, log, path, begins)
+    states = {partition: state_before(log, found.folder, begin) for partition, begin in begins.items()}
     history = LogHistory(log, typed=session.settings.typed, begin=states)
     starts = {partition: history.states[partition].next_offset for partition in partitions}
     records = _up_to(limits, in_order(log, starts))
@@ -97,20 +88,10 @@ def cat(
     session.output.say(f"{count:,} commands · the log ends at @{end_of(log, log.partitions)}")
 
 
-def _states_before(
-    session: Session, log: ReadableLog, path: str | None, begins: dict[int, Position]
-) -> dict[int, PartitionState]:
-    """Return the state before each start, by partition. A log in Kafka has no snapshots, so it has none."""
-    if not begins or (path is not None and path.startswith(KAFKA)):
-        return {}
-    folder = session.folder if path is None else Path(path)
-    return {partition: state_before(log, folder, begin) for partition, begin in begins.items()}
-
-
 @app.command()
 def tail(
     session: Session,
-    path: Location = None,
+    source: SourceArgument = None,
     count: Annotated[int, typer.Option("-n", min=0, help="Print the last N commands.")] = 10,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for new commands until Ctrl-C.")
@@ -121,7 +102,7 @@ def tail(
 
     Example: foldb log tail ./data -n 5 -f
     """
-    log = log_of(session, path)
+    log = open_log(session, source)
     history = LogHistory(log, typed=session.settings.typed)
     with progress(session.settings, session.output.stderr, "log", _records(log)) as advance:
         last = deque(_of_table(history.rows(_counted(_all(log), advance)), table), maxlen=count)
@@ -131,12 +112,12 @@ def tail(
 
 
 @app.command()
-def stats(session: Session, path: Location = None) -> None:
+def stats(session: Session, source: SourceArgument = None) -> None:
     """Print the length of the log, its tables and items, and the number of commands by kind and outcome.
 
     Example: foldb log stats ./data
     """
-    log = log_of(session, path)
+    log = open_log(session, source)
     history = LogHistory(log)
     kinds: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from ....materializer.refold import FoldError, refold_log
 from ....model.errors import LogError
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import ReadableLog, open_log, opened_to_write
+from ...lib.log_location import ReadableLog, SourceArgument, opened_to_write, source_of
 from ...lib.progress import progress
 from ...lib.session import Session
 
@@ -29,14 +29,7 @@ def skip(
             help="The position at which the fold stopped: a command, 10482.3, or an entry, 10482."
         ),
     ],
-    path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATH]",
-            show_default="the folder of --db",
-            help="The database folder, or kafka://HOST:PORT/NAMESPACE.",
-        ),
-    ] = None,
+    source: SourceArgument = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Skip it even if the fold does not stop there, and undo its effects."),
@@ -49,8 +42,8 @@ def skip(
 
     Example: foldb log skip 10482.3 ./data
     """
-    location = str(session.folder) if path is None else path
-    log = open_log(location)
+    found = source_of(session, source)
+    log = found.open()
     void = read_position(position, log.partitions)
     kinds = _kinds(log, void)
     if not force:
@@ -58,7 +51,7 @@ def skip(
     at = void.text(log.partitions)
     session.confirm(f"Declare @{at} ({', '.join(kinds)}) void? This cannot be undone.")
     decision = Skip(void.offset, void.index, Context(""))
-    offset = _append(location, log, void.partition, Entry(os.urandom(_ORIGIN_BYTES), 0, [decision]))
+    offset = _append(found.location, log, void.partition, Entry(os.urandom(_ORIGIN_BYTES), 0, [decision]))
     session.output.row(
         {"position": Position(void.partition, offset, 0).text(log.partitions), "void": at, "commands": kinds}
     )

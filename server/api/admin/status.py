@@ -55,6 +55,7 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
         "Level": node.state.level,
         "Limits": node.limits.name,
         "Snapshot": joined(snapshots).text(count) if snapshots else None,
+        "Log": node.settings.log,
         "Path": None if path is None else str(path.absolute()),
         "Fsync": node.settings.fsync,
         "Tables": len(node.state.tables),

@@ -109,7 +109,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("log cat --to 1.x", "`1.x` is not a position such as 10482, 10482.3 or 2:10482.3"),
         ("log cat --from " + "9" * 5000, "is not a position such as 10482, 10482.3 or 2:10482.3"),
         ("log tail -n -1", "-n"),
-        ("rebuild Music --to 1", "--to needs --into"),
+        ("rebuild Music --to 1", "--to and --log need --into"),
         ("rebuild Music --to 999 --into New", "the log ends at @"),
         ("sample load music --events 4", "--events is for the sample `devices`"),
         ("serve --port 70000", "--port"),
