@@ -11,7 +11,7 @@ from tests.verification.simulator.__main__ import judged, many
 from tests.verification.simulator.run import OPERATIONS, simulate
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-SEEDS = 1000
+SEEDS = 600
 SHARE = 50
 
 
