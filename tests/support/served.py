@@ -1,38 +1,35 @@
 """`foldb serve` in a child process, and `foldb` commands run to completion."""
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 FOLDB = Path(sys.executable).with_name("foldb")
+PATIENCE_S = 30
 
 
 @contextmanager
 def served(directory: Path, *options: str) -> Iterator[str]:
     """Serve `directory` on a free port until the block ends; yield the address."""
-    process = _start(directory, *options)
-    try:
-        yield _address(process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
-    assert process.returncode == 0, said
+    with Process(directory, *options) as server:
+        yield server.url
+        server.terminate()
 
 
 @contextmanager
 def killed(directory: Path, *options: str) -> Iterator[str]:
     """Serve `directory` as `served` does, and end the process with SIGKILL."""
-    process = _start(directory, *options)
-    try:
-        yield _address(process)
-    finally:
-        process.kill()
-        process.communicate(timeout=30)
+    with Process(directory, *options) as server:
+        yield server.url
 
 
 def foldb(*arguments: str | os.PathLike[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -40,17 +37,77 @@ def foldb(*arguments: str | os.PathLike[str], stdin: str = "") -> subprocess.Com
     return subprocess.run([FOLDB, *arguments], input=stdin, capture_output=True, text=True, timeout=60)
 
 
-def _address(process: subprocess.Popen[str]) -> str:
-    """Return the address that the process prints once it answers."""
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if match := re.search(r"https?://\S+:\d+", line):
-            return match[0]
-    raise AssertionError(f"foldb serve ended: {said}")
+class Process:
+    """Serves a folder from the start of the block; killed at its end if it still runs.
 
+    Attributes:
+        url: Its URL; empty if it ended before it answered, which is an error without `may_end`.
+        said: Its output on stderr; complete once it has ended.
+        pid: Its process id.
+    """
 
-def _start(directory: Path, *options: str) -> subprocess.Popen[str]:
-    command = [str(FOLDB), "serve", "--db", str(directory), "--port", "0", *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        program: Sequence[str | Path] = (FOLDB,),
+        may_end: bool = False,
+    ) -> None:
+        self._process = subprocess.Popen(
+            [*program, "serve", "--db", folder, "--port", "0", *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self.said = ""
+        self.url = self._address()
+        assert self.url or may_end, f"foldb serve ended: {self.said}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    def terminate(self) -> float:
+        """Stop the server, and return the seconds that it took."""
+        begun = time.monotonic()
+        self.signal(signal.SIGTERM)
+        assert self.wait() == 0, self.said
+        return time.monotonic() - begun
+
+    def terminate_or_kill(self, patience_s: float) -> int:
+        """Stop the server, kill it after a timeout, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        self._process.kill()
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for the end of the process, and return its exit code."""
+        assert self._process.stderr is not None
+        if not self._process.stderr.closed:
+            self.said += self._process.communicate(timeout=PATIENCE_S)[1]
+        return self._process.returncode
+
+    def _address(self) -> str:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.said += line
+            if match := re.search(r"https?://\S+:\d+", line):
+                return match[0]
+        self.wait()
+        return ""

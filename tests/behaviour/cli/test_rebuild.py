@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import foldb
 from foldb.cli.lib.client import Client
 from tests.behaviour.cli.conftest import Foldb, at, lines
-from tests.support.served import FOLDB, served
+from tests.support.served import Process, served
 
 
 def items(cli: Foldb, table: str) -> list[str]:
@@ -207,18 +206,15 @@ def test_a_server_killed_while_it_rebuilds_starts_with_the_same_table(tmp_path: 
         cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(3000)))
         before = items(cli, "Notes")
 
-    command = [str(FOLDB), "serve", "--db", str(tmp_path), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        told = process.stderr.readline()  # foldb serves http://127.0.0.1:4711, in ...
-        asking = http.client.HTTPConnection(told.split()[2].removeprefix("http://").rstrip(","))
+    with Process(tmp_path) as server:
+        asking = http.client.HTTPConnection(server.url.removeprefix("http://"))
         asking.request(
             "POST",
             "/",
             b'{"TableName": "Notes"}',
             {"X-Amz-Target": "Foldb_20261121.Rebuild", "Authorization": "none"},
         )
-        process.kill()
+        server.kill()
         asking.close()
 
     with served(tmp_path) as url:

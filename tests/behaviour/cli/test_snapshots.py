@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from foldb.cli.lib.client import Client
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.snapshot import load_state, read_head, write_snapshot
 from tests.behaviour.cli.conftest import at, lines
-from tests.support.served import FOLDB, killed, served
+from tests.support.served import Process, killed, served
 from tests.support.served import foldb as command
 
 
@@ -76,14 +75,10 @@ def test_a_server_says_which_snapshot_it_passed_over(folder: Path) -> None:
         at(url)("snapshot", "make")
     damage(files(folder)[0])
 
-    with subprocess.Popen(
-        [FOLDB, "serve", "--db", folder, "--port", "0"], stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        said = process.stderr.readline()
-        process.kill()
+    with Process(folder) as server:
+        server.kill()
 
-    assert f"skipping snapshot {files(folder)[0]}: it is damaged" in said
+    assert f"skipping snapshot {files(folder)[0]}: it is damaged" in server.said
 
 
 def test_snapshots_are_listed_with_their_faults(folder: Path) -> None:

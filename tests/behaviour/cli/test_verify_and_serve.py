@@ -20,13 +20,12 @@ from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
 from foldb.model.errors import FoldbError
 from tests.behaviour.cli.conftest import at, lines
+from tests.support.served import Process, killed
 from tests.support.served import foldb as command
-from tests.support.served import killed
 from tests.support.write_ledger import Ledger, Writers, create
 from tests.unit.log import damage
 from tests.unit.log.damage import Files, Sample
 from tests.unit.log.local_logs import open_log
-from tests.verification.crash.process import Process
 from tests.verification.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))

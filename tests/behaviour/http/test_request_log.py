@@ -20,9 +20,9 @@ from foldb.server.http.response import APART_FROM_BYTES
 from tests.behaviour.auth.signed import signed
 from tests.behaviour.http.wire import Wire, head, request
 from tests.support.raw import SIGNED, ask
+from tests.support.served import Process
 from tests.support.served import foldb as command
 from tests.support.tables import table_request
-from tests.verification.crash.process import Process
 
 SECRET = "hush-hush"
 

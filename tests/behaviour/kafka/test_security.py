@@ -14,11 +14,10 @@ from foldb.model.errors import LogError
 from tests.behaviour.auth.certificates import Files, make_certificates
 from tests.support.broker import brokers
 from tests.support.raw import ask
-from tests.support.served import FOLDB
+from tests.support.served import FOLDB, Process
 from tests.support.subscribed import settle, subscribe, until
 from tests.support.tables import table_request
 from tests.unit.contracts.log_contract import Loop, entry
-from tests.verification.crash.process import Process
 
 PLAIN_SECRET, SCRAM_SECRET = "a plain secret", "a salted secret"
 

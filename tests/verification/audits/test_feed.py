@@ -17,12 +17,12 @@ import pytest
 
 from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
+from tests.support.served import Process
 from tests.verification.audits.judge import Shards, judge, pieces_not_of
 from tests.verification.audits.ledger import TABLE, Ledger
 from tests.verification.audits.readers import FORGETFUL, SLOW, STEADY, Glimpses, Reader
 from tests.verification.audits.refolded import by_partition, refolded
 from tests.verification.audits.writers import Writers, create, expired
-from tests.verification.crash.process import Process
 from tests.verification.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))

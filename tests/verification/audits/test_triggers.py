@@ -10,13 +10,13 @@ import pytest
 from foldb.log.local import LocalLog
 from tests.support.failing_servers import Addresses
 from tests.support.raw import ask
+from tests.support.served import Process
 from tests.support.subscribed import operate, settle, subscribe
 from tests.verification.audits.deliveries import Checkpoints, Recorder, checkpoint_in_log, judge_calls
 from tests.verification.audits.judge import Seen, Shards
 from tests.verification.audits.ledger import TABLE, Ledger, item_of
 from tests.verification.audits.refolded import all_changes, by_partition, refolded
 from tests.verification.audits.writers import Writers, create, expired
-from tests.verification.crash.process import Process
 from tests.verification.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))

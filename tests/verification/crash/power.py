@@ -9,6 +9,7 @@ cut does.
 import fcntl
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from types import TracebackType
 from typing import Self
 
 import pytest
+
+from tests.support.served import Process
 
 # EXT4_IOC_SHUTDOWN, with the flag that the journal is not flushed before.
 _SHUTDOWN = 0x8004587D
@@ -82,3 +85,10 @@ def _missing() -> str:
     if not Path("/dev/loop-control").exists():
         return "loop devices"
     return ""
+
+
+def lose_power(server: Process, disk: PowerDisk) -> None:
+    """Let a server run no further instruction, and leave what has reached the disk."""
+    server.signal(signal.SIGKILL)
+    disk.cut()
+    server.wait()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.write_ledger import Ledger, Writers, create, scan
-from tests.verification.crash.process import DISK_CALLS, Process
+from tests.verification.crash.programs import DISK_CALLS
 from tests.verification.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))

@@ -22,12 +22,11 @@ from foldb.log.local import LocalLog
 from foldb.server.app import Serving, new_loop
 from foldb.server.settings import Settings
 from tests.support.raw import ask
-from tests.support.served import FOLDB, foldb
+from tests.support.served import FOLDB, Process, foldb
 from tests.support.tables import table_request
 from tests.support.write_ledger import TABLE, Ledger, Writers, addition, create, scan
 from tests.unit.server.test_metrics import read
 from tests.verification.crash.digests import Digests
-from tests.verification.crash.process import Process
 
 HOUR_MS = 3600 * 1000
 TEN_YEARS_MS = 10 * 365 * 24 * HOUR_MS

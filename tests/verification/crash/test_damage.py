@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.write_ledger import Ledger, Writers, create
 from tests.unit.log.damage import flip
-from tests.verification.crash.process import Process, with_failing_sync
+from tests.verification.crash.programs import with_failing_sync
 
 SEGMENT_BYTES = "20000"
 

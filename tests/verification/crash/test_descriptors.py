@@ -6,8 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.support.served import Process
 from tests.support.write_ledger import Ledger, Writers, create
-from tests.verification.crash.process import Process, with_limit
+from tests.verification.crash.programs import with_limit
 
 
 def test_idle_connections_leave_the_log_its_files(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.raw import ask
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.write_ledger import TABLE, Ledger, Writers, create
-from tests.verification.crash.process import Process
 from tests.verification.crash.recorded import recorded
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))

@@ -15,12 +15,11 @@ from foldb.streams.feed import change_codec
 from foldb.streams.feed.change_codec import HEAD_BYTES, BlockHead, read_head
 from foldb.streams.feed.durable_offset import read_durable_offset
 from tests.support.raw import ask
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.subscribed import operate, settle, subscribe
 from tests.support.tables import table_request
 from tests.unit.log.damage import flip
 from tests.unit.server.test_metrics import read
-from tests.verification.crash.process import Process
 
 TABLE = "Cars"
 STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.served import Process
 from tests.support.write_ledger import Ledger, Writers, create
-from tests.verification.crash.process import Process, with_limit
+from tests.verification.crash.programs import with_limit
 
 DISK_BYTES = 2 << 20
 DISK_FILES = 30

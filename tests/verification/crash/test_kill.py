@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.write_ledger import Ledger, Writers, create, under_load
 from tests.verification import histories
 from tests.verification.crash.digests import Digests
-from tests.verification.crash.process import Process
 from tests.verification.crash.recorded import recorded
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))

@@ -16,12 +16,12 @@ import pytest
 from foldb.log.local import LocalLog
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.snapshots import Snapshots
-from tests.support.served import FOLDB
+from tests.support.served import FOLDB, Process
 from tests.support.write_ledger import Ledger, create, under_load
 from tests.verification import histories
 from tests.verification.crash.digests import Digests
-from tests.verification.crash.power import PowerDisk
-from tests.verification.crash.process import Process, with_power_cut, without_sync
+from tests.verification.crash.power import PowerDisk, lose_power
+from tests.verification.crash.programs import with_power_cut, without_sync
 from tests.verification.crash.recorded import recorded
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
@@ -127,7 +127,7 @@ def _serve_until_cut(
         _take_up(server, ledger, digests, run)
         with under_load(ledger, server.url, run=run, writers=WRITERS) as writers:
             writers.wait_for(writes)
-            server.lose_power(disk)
+            lose_power(server, disk)
     disk.restore()
 
 

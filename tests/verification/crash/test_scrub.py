@@ -10,13 +10,12 @@ import pytest
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.snapshots import Snapshots
 from tests.support.raw import ask
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.subscribed import operate
 from tests.support.subscribed import until as until_within
 from tests.support.tables import table_request
 from tests.unit.log.damage import flip
 from tests.unit.server.test_metrics import read
-from tests.verification.crash.process import Process
 
 STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 OPTIONS = ("--segment-bytes", "20000", "--scrub-every")

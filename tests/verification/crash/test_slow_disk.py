@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.raw import ask
+from tests.support.served import Process
 from tests.support.write_ledger import TABLE, Ledger, Request, Writers, create, put
-from tests.verification.crash.process import Process, with_stalled_sync
+from tests.verification.crash.programs import with_stalled_sync
 
 ITEM_BYTES = 10_000
 QUEUE_BYTES = "50000"

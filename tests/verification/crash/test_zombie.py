@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import foldb
+from tests.support.served import Process, foldb
 from tests.support.write_ledger import Ledger, Writers, create
-from tests.verification.crash.process import Process
 
 
 @pytest.fixture

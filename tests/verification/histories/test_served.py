@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.served import Process
 from tests.verification import reliability
-from tests.verification.crash.power import PowerDisk
-from tests.verification.crash.process import Process, without_sync
+from tests.verification.crash.power import PowerDisk, lose_power
+from tests.verification.crash.programs import without_sync
 from tests.verification.histories import Clients, History, ViolationError, check, create
 from tests.verification.histories.linearizable import linearizable
 from tests.verification.histories.serializable import serializable
@@ -52,7 +53,7 @@ def test_answers_are_consistent_under_power_cuts(tmp_path: Path, seed: int) -> N
     with PowerDisk(tmp_path) as disk:
         for run in range(CUTS):
             with Process(disk.folder) as server, asked(history, server, run, seed, ANSWERS_BEFORE_CUT):
-                server.lose_power(disk)
+                lose_power(server, disk)
             disk.restore()
 
     judged(history, "power cut", CUTS, seed)
@@ -67,7 +68,7 @@ def test_a_server_that_does_not_sync_is_wrong_after_a_power_cut(tmp_path: Path) 
         unsynced = Process(disk.folder, program=without_sync())
         with unsynced as server, Clients(history, server.url, keys=10) as clients:
             clients.wait_for(500)
-            server.lose_power(disk)
+            lose_power(server, disk)
         disk.restore()
         with Process(disk.folder) as server, Clients(history, server.url, run=1, keys=10) as clients:
             clients.wait_for(500)

@@ -8,11 +8,10 @@ import pytest
 
 from tests.support.other_user import other_user
 from tests.support.raw import ask
-from tests.support.served import FOLDB
+from tests.support.served import FOLDB, Process
 from tests.support.subscribed import settle
 from tests.support.tables import table_request
 from tests.unit.streams.workers.working import Folder
-from tests.verification.crash.process import Process
 
 VARIABLES = (
     "FOLDB_KAFKA_PASSWORD",

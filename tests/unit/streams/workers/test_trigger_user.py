@@ -13,11 +13,11 @@ import pytest
 from foldb.server.settings import SettingError, Settings, check
 from tests.support.other_user import OtherUser, other_user
 from tests.support.raw import ask
+from tests.support.served import Process
 from tests.support.subscribed import settle, subscribe
 from tests.support.tables import table_request
 from tests.unit.streams.workers.test_isolation import _assert_gone
 from tests.unit.streams.workers.working import Folder
-from tests.verification.crash.process import Process
 
 LOOK = """
 import boto3, json, os, signal, subprocess, sys

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.served import Process
 from tests.verification import reliability
-from tests.verification.crash.process import Process
 from tests.verification.histories import Clients, History, Step, ViolationError, check, create
 from tests.verification.histories.linearizable import linearizable
 from tests.verification.histories.serializable import serializable

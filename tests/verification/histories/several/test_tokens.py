@@ -9,8 +9,8 @@ from threading import Condition
 import pytest
 
 from tests.support.raw import ask
+from tests.support.served import Process
 from tests.support.tables import table_request
-from tests.verification.crash.process import Process
 
 TABLE, COUNTERS, TOKENS, CLIENTS, RUNS = "Counters", 12, 120, 8, 3
 PATIENCE_S = 30
