@@ -101,7 +101,8 @@ class Setting:
         return duration(int(value)) if self.is_duration and value > 0 else f"{value}"
 
 
-def _kafka_variables() -> dict[str, str]:
+def kafka_variables() -> dict[str, str]:
+    """Return the variables FOLDB_KAFKA_<NAME>, the settings of connections to Kafka."""
     return {name: value for name, value in os.environ.items() if name.startswith("FOLDB_KAFKA_")}
 
 
@@ -115,7 +116,7 @@ class Settings:
     """
 
     path: Path | None = None
-    kafka_variables: Mapping[str, str] = field(default_factory=_kafka_variables, repr=False, compare=False)
+    kafka_variables: Mapping[str, str] = field(default_factory=kafka_variables, repr=False, compare=False)
 
     host: Annotated[
         str,

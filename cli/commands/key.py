@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ...server.auth.keyfile import Key, changed, new_key, read_keys
+from ...server.auth.keyfile import Key, changed, new_key, read_keys, time_text
 from ...server.auth.rights import Right, Rights, is_pattern
 from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
@@ -131,9 +131,9 @@ def revoke(
 
 
 def _row(key: Key, now: datetime) -> dict[str, object]:
-    row: dict[str, object] = {"id": key.id, "created": _text(key.created)}
+    row: dict[str, object] = {"id": key.id, "created": time_text(key.created)}
     if key.expires is not None:
-        row |= {"expires": _text(key.expires), "expired": key.expires <= now}
+        row |= {"expires": time_text(key.expires), "expired": key.expires <= now}
     if key.note:
         row["note"] = key.note
     patterns = key.rights.patterns
@@ -153,7 +153,3 @@ def _moment(text: str, now: datetime) -> datetime:
             f"--expires {text}: write 90d, or a time such as 2027-01-01T00:00:00Z.", ExitCode.USAGE
         )
     return moment
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -20,9 +20,9 @@ from ...log.commands import Entry, Genesis, Record
 from ...log.copy import Deliveries
 from ...log.local import LocalLog
 from ...log.log import Log
+from ...server.settings import kafka_variables
 from .errors import CommandError, ExitCode
 from .session import Session, existing, is_address
-from .settings import kafka_variables
 
 if TYPE_CHECKING:
     from .client import Client

@@ -152,11 +152,6 @@ def cluster_secret() -> bytes | None:
     return secret.encode() if secret else None
 
 
-def kafka_variables() -> dict[str, str]:
-    """Return the variables FOLDB_KAFKA_<NAME>, the settings of connections to Kafka."""
-    return {name: value for name, value in os.environ.items() if name.startswith("FOLDB_KAFKA_")}
-
-
 def credentials(profile: str | None) -> Credentials:
     """Return the key of --profile, of FOLDB_ACCESS_KEY_ID, of the AWS tools, or the default key.
 

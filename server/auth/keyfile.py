@@ -209,9 +209,9 @@ def _toml(cluster_secret: bytes | None, keys: Iterable[Key]) -> str:
     if cluster_secret is not None:
         lines.append(f"[cluster]\nsecret = {_quoted(cluster_secret.decode())}\n")
     for key in keys:
-        lines.append(f"[keys.{key.id}]\nsecret = {_quoted(key.secret)}\ncreated = {_written(key.created)}")
+        lines.append(f"[keys.{key.id}]\nsecret = {_quoted(key.secret)}\ncreated = {time_text(key.created)}")
         if key.expires is not None:
-            lines.append(f"expires = {_written(key.expires)}")
+            lines.append(f"expires = {time_text(key.expires)}")
         if key.note:
             lines.append(f"note = {_quoted(key.note)}")
         lines += [
@@ -230,7 +230,8 @@ def _quoted(text: str) -> str:
     return orjson.dumps(text).decode().replace("\x7f", "\\u007f")
 
 
-def _written(moment: datetime) -> str:
+def time_text(moment: datetime) -> str:
+    """Return a time as it is in the file."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

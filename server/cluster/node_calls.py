@@ -5,12 +5,13 @@
 A node lists the names that it handles in its figures, so no node sends a call that an earlier release does not know.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError
+from ..async_calls import call
 from .codec import PlainValue
 from .link import Answered, CallResult, Link
 from .wire import CALL
@@ -60,14 +61,7 @@ async def call_node(link: Link | None, name: str, body: Mapping[str, Any]) -> Pl
     """
     if link is None:
         raise ServiceUnavailableError("No such node is in the cluster")
-    future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
-
-    def on_result(result: CallResult) -> None:
-        if not future.done():
-            future.set_result(result)
-
-    link.call(CALL, 0, (name, dict(body)), on_result)
-    result = await future
+    result: CallResult = await call(partial(link.call, CALL, 0, (name, dict(body))))
     if not isinstance(result, Answered):
         raise ServiceUnavailableError(f"Node {link.address[0]}:{link.address[1]} did not answer")
     if isinstance(result.result, RequestError):
