@@ -22,6 +22,7 @@ from ...materializer.fold.read_requests import QueryRequest, ScanRequest
 from ...model.descriptions import stream_label
 from ...model.errors import ConditionalCheckFailedError, ValidationError
 from ...model.key_schema import KeyAttribute
+from ...model.sequence_numbers import parse_number
 from ...model.values import Item, dump, item_size
 from ...streams.delivery.dead_letters import DeadLetter, ItemKey
 from ...streams.formats.plain import plain
@@ -70,7 +71,7 @@ class DeadLetterTable:
         found: dict[ItemKey, int] = {}
         async for dead_letter in self.read():
             try:
-                key, sequence_number = self._item_key(dead_letter), int(dead_letter["number"]["S"])
+                key, sequence_number = self._item_key(dead_letter), parse_number(dead_letter["number"]["S"])
             except UNREADABLE as error:
                 where = f"{dead_letter['key']['S']}, number {dead_letter['number']['S']}"
                 logger.warning(
@@ -86,7 +87,7 @@ class DeadLetterTable:
     async def first(self, delivery: Delivery) -> int | None:
         """Return the sequence number of the first dead letter of a delivery's key; None without one."""
         dead_letter = await self._one(self._key_text(delivery).encode())
-        return None if dead_letter is None else int(dead_letter["number"]["S"])
+        return None if dead_letter is None else parse_number(dead_letter["number"]["S"])
 
     async def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Persist dead letters, and create the table if it is missing. An existing dead letter is not overwritten."""
@@ -285,7 +286,7 @@ def delivery_of(dead_letter: Item, view: TableView) -> Delivery:
         sk,
         None if old is None else dump(old),
         None if new is None else dump(new),
-        int(dead_letter["number"]["S"]),
+        parse_number(dead_letter["number"]["S"]),
         int(payload["milliseconds"]["N"]),
         context,
         _tx(payload["tx"]),
