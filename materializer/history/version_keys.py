@@ -94,7 +94,8 @@ class StoreKeys:
 
     def key(self, pk: bytes, sk: bytes) -> bytes:
         """Return the key of an item."""
-        return self.collection(pk) + sk.replace(b"\0", _ESCAPED_NUL) + _END
+        collection = self._last if pk == self._last_pk else self.collection(pk)
+        return collection + sk.replace(b"\0", _ESCAPED_NUL) + _END
 
     def slot_of(self, pk: bytes) -> int:
         """Return the slot of a partition key."""

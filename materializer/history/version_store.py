@@ -17,11 +17,12 @@ from .timeline import Figures, change_of, put_late_row, put_timeline_row
 from .version_keys import NEWEST, StoreKeys, read_key, read_stamp, stamp
 
 # Newest versions that are kept in memory, in two generations: the older one is dropped when the younger is full.
-_GENERATION_BYTES: Final = 24 << 20
+_GENERATION_BYTES: Final = 32 << 20
 _VERSION_BYTES: Final = 250  # of a kept version, in addition to its item
 _SIZES_KEPT: Final = 10_000  # item collections whose size is kept
 
-_UNKNOWN: Final = (b"", -1)
+UNKNOWN: Final = (b"", -1)
+"""Takes the place of an item in a lookup that finds none."""
 
 
 class VersionWriter:
@@ -32,7 +33,9 @@ class VersionWriter:
         stamp: The stamp of the versions that the current command writes.
         is_late: Whether their effective time is below the log time.
         unflushed: The newest versions that are not in the engine yet.
-        versions: The number of versions written so far.
+        recent: Newest versions by key, among them all unflushed ones.
+        touched: The stores that the current record wrote to.
+        versions: The number of flushed versions.
     """
 
     __slots__ = (
@@ -41,11 +44,11 @@ class VersionWriter:
         "_kept_bytes",
         "_log_time",
         "_older",
-        "_recent",
-        "_touched",
         "batch",
         "is_late",
+        "recent",
         "stamp",
+        "touched",
         "unflushed",
         "versions",
     )
@@ -53,7 +56,7 @@ class VersionWriter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._log_time = 0
-        self._touched: list[VersionStore] = []
+        self.touched: list[VersionStore] = []
         self.stamp = NEWEST
         self.is_late = False
         self.versions = 0
@@ -63,11 +66,11 @@ class VersionWriter:
         """Drop everything that is not written."""
         self.batch: Batch = self._engine.batch()
         self.unflushed: dict[bytes, Stored | None] = {}
-        self._recent: dict[bytes, Stored | None] = {}
+        self.recent: dict[bytes, Stored | None] = {}
         self._older: dict[bytes, Stored | None] = {}
         self._kept_bytes = 0
         self._cursor = self._engine.chains()
-        self._touched.clear()
+        self.touched.clear()
 
     def begin_command(self, log_time: int, effective_time: int, place: int) -> None:
         """Set the command whose versions follow."""
@@ -75,32 +78,19 @@ class VersionWriter:
         self.stamp = stamp(effective_time, place)
         self.is_late = effective_time < log_time
 
-    def newest(self, key: bytes) -> Stored | None:
-        """Return the newest version of a key, also if it is not written yet."""
-        found = self._recent.get(key, _UNKNOWN)
-        if found is not _UNKNOWN:
-            return found
-        found = self._older.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
+    def find(self, key: bytes) -> Stored | None:
+        """Return the newest version of a key that is not in `recent`, and keep it there."""
+        found = self._older.get(key, UNKNOWN)
+        if found is UNKNOWN:
             at = self._cursor.seek(key)
             found = self._cursor.value() if at is not None and at.startswith(key) else None
-        self._keep(key, found)
+        self.recent[key] = found
+        self._kept_bytes += _bytes_of(found)
         return found
-
-    def write(self, store: "VersionStore", key: bytes, stored: Stored | None) -> bytes:
-        """Add a version; return its key with its stamp."""
-        if not store.changes:
-            self._touched.append(store)
-        version = key + self.stamp
-        self.batch.put_version(version, stored)
-        self.unflushed[key] = stored
-        self._keep(key, stored)
-        self.versions += 1
-        return version
 
     def end_record(self, offset: int) -> None:
         """Add the timeline's rows of a record."""
-        for store in self._touched:
+        for store in self.touched:
             put_timeline_row(
                 self.batch, store.prefix, offset, Figures(store.count, store.size), store.changes
             )
@@ -109,25 +99,27 @@ class VersionWriter:
                 effective_time, place = read_stamp(late)
                 put_late_row(self.batch, store.id, self._log_time, place, effective_time, growth)
             store.late.clear()
-        self._touched.clear()
+        self.touched.clear()
 
     def flush(self) -> None:
         """Write the batch."""
-        assert not self._touched, "a batch has whole records"
+        assert not self.touched, "a batch has whole records"
         self.batch.write()
         self.batch = self._engine.batch()
+        self.versions += len(self.unflushed)
+        self._kept_bytes += sum(map(_bytes_of, self.unflushed.values()))
         self.unflushed.clear()
         if self._kept_bytes > _GENERATION_BYTES:
-            self._older, self._recent, self._kept_bytes = self._recent, {}, 0
+            self._older, self.recent, self._kept_bytes = self.recent, {}, 0
         self._cursor = self._engine.chains()
 
     def close(self) -> None:
         """Free the cursor and the batch: nothing is read or written afterwards."""
         del self._cursor, self.batch
 
-    def _keep(self, key: bytes, stored: Stored | None) -> None:
-        self._recent[key] = stored
-        self._kept_bytes += _VERSION_BYTES if stored is None else _VERSION_BYTES + len(stored[0])
+
+def _bytes_of(stored: Stored | None) -> int:
+    return _VERSION_BYTES if stored is None else _VERSION_BYTES + len(stored[0])
 
 
 class VersionStore:
@@ -170,19 +162,19 @@ class VersionStore:
 
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
-        return self._writer.newest(self._keys.key(pk, sk))
+        return self._newest(self._keys.key(pk, sk))
 
     def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
         """Store an item; return the item that it replaces."""
         key = self._keys.key(pk, sk)
-        old = self._writer.newest(key)
+        old = self._newest(key)
         self._write(pk, sk, key, old, stored)
         return old
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         """Remove an item and return it; None if there is none."""
         key = self._keys.key(pk, sk)
-        old = self._writer.newest(key)
+        old = self._newest(key)
         if old is not None:
             self._write(pk, sk, key, old, None)
         return old
@@ -221,12 +213,20 @@ class VersionStore:
         for key, stored in self._walk(*self._keys.hashes(start, hash_low, hash_high), reverse=False):
             yield *read_key(key), stored
 
+    def _newest(self, key: bytes) -> Stored | None:
+        found = self._writer.recent.get(key, UNKNOWN)
+        return self._writer.find(key) if found is UNKNOWN else found
+
     def _write(self, pk: bytes, sk: bytes, key: bytes, old: Stored | None, new: Stored | None) -> None:
-        writer = self._writer
+        writer, changes = self._writer, self.changes
+        if not changes:
+            writer.touched.append(self)
         count_growth = (new is not None) - (old is not None)
         size_growth = (0 if new is None else new[1]) - (0 if old is None else old[1])
-        version = writer.write(self, key, new)
-        self.changes.append(change_of(version, count_growth, size_growth))
+        version = key + writer.stamp
+        writer.batch.put_version(version, new)
+        writer.unflushed[key] = writer.recent[key] = new
+        changes.append(change_of(version, count_growth, size_growth))
         self.count += count_growth
         self.size += size_growth
         if writer.is_late:

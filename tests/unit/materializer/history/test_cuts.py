@@ -11,11 +11,8 @@ from tests.unit.materializer.history.past import ListLog, TimeModel, content, st
 from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
 
-
-@pytest.fixture(params=["memory", "disk"])
-def engine(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
+# A seed on disk checks the engine, the others the rest.
+RUNS = [("disk", 0), *(("memory", seed) for seed in range(8))]
 
 
 def follow(engine: str, folder: Path, log: ListLog, partition: int = 0) -> Follower:
@@ -24,8 +21,8 @@ def follow(engine: str, folder: Path, log: ListLog, partition: int = 0) -> Follo
     return open_history(folder, log, partition)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_position_reads_as_a_refold_up_to_it(seed: int, engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "seed"), RUNS)
+def test_every_position_reads_as_a_refold_up_to_it(engine: str, seed: int, tmp_path: Path) -> None:
     records = random_log(seed, 80).records
     follower = follow(engine, tmp_path, ListLog(records))
     follower.catch_up()
@@ -38,10 +35,10 @@ def test_every_position_reads_as_a_refold_up_to_it(seed: int, engine: str, tmp_p
     follower.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_position_of_every_partition_reads_as_a_refold(seed: int, engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "seed"), RUNS)
+def test_every_position_of_every_partition_reads_as_a_refold(engine: str, seed: int, tmp_path: Path) -> None:
     life = Life(seed)
-    life.live(steps=60)
+    life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
         follower = follow(engine, tmp_path, ListLog(records), partition)
@@ -53,11 +50,11 @@ def test_every_position_of_every_partition_reads_as_a_refold(seed: int, engine: 
         follower.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_every_time_reads_the_versions_by_effective_time(seed: int, engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "seed"), RUNS)
+def test_every_time_reads_the_versions_by_effective_time(engine: str, seed: int, tmp_path: Path) -> None:
     """Of several partitions, whose transactions are decided before they are folded."""
     life = Life(seed)
-    life.live(steps=60)
+    life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
         follower = follow(engine, tmp_path, ListLog(records), partition)
@@ -71,3 +68,20 @@ def test_every_time_reads_the_versions_by_effective_time(seed: int, engine: str,
             assert past.position.time_ms is not None
             assert past.position.time_ms <= time_ms
         follower.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_closed_time_never_changes(seed: int) -> None:
+    life = Life(seed)
+    life.live(steps=120)
+
+    for partition, records in enumerate(life.cluster.records):
+        log, model = ListLog(records[:1]), TimeModel(records)
+        follower = memory_history(log, partition)
+        for end in range(2, len(records)):
+            log.records = records[:end]
+            follower.catch_up()
+            last = follower.history.closed_before - 1
+            if last >= model.times[0]:
+                past = follower.history.at(TimeCut(last))
+                assert model.content(last) == content(past.tables), (partition, end)
