@@ -30,6 +30,8 @@ _CHECK_BYTES: Final = 16
 _DIGEST_BYTES: Final = 32
 _LARGEST_HEAD: Final = 4096
 
+_BYTES: Final = {"log_id", "hash", "chain"}
+
 _PIECE_BYTES: Final = 1 << 20
 # A sync delays the log on the same disk, so the bytes per sync are limited.
 _SYNC_BYTES: Final = 8 << 20
@@ -50,6 +52,7 @@ class SnapshotHead:
         time_ms: Log time of that record.
         items: The number of items of all tables.
         item_bytes: Their size.
+        chain: The chain of the partition up to that record (log/chain.py); None in a snapshot of an earlier release.
     """
 
     log_id: bytes
@@ -59,10 +62,11 @@ class SnapshotHead:
     time_ms: int
     items: int
     item_bytes: int
+    chain: bytes | None = None
 
     @classmethod
-    def of(cls, state: PartitionState, hash_: bytes) -> "SnapshotHead":
-        """Return the head for a state, given the hash of the last record folded into it."""
+    def of(cls, state: PartitionState, hash_: bytes, chain: bytes | None) -> "SnapshotHead":
+        """Return the head for a state, given hash and chain of the last record folded into it."""
         assert state.genesis is not None, "every log begins with Genesis"
         tables = state.tables.values()
         return cls(
@@ -73,11 +77,12 @@ class SnapshotHead:
             time_ms=state.log_time,
             items=sum(table.items.count for table in tables),
             item_bytes=sum(table.items.size for table in tables),
+            chain=chain,
         )
 
     def encode(self) -> bytes:
         """Return magic, head and check."""
-        body = orjson.dumps({**asdict(self), "log_id": self.log_id.hex(), "hash": self.hash.hex()})
+        body = orjson.dumps(asdict(self), default=bytes.hex)
         data = MAGIC + len(body).to_bytes(_LENGTH_BYTES, "big") + body
         return data + _check(data)
 
@@ -126,7 +131,8 @@ def read_head(file: File) -> OpenSnapshot:
     if data[check:start] != _check(data[:check]) or start > end:
         raise UnusableError("its head is damaged")
     fields = orjson.loads(data[body:check])
-    fields["log_id"], fields["hash"] = bytes.fromhex(fields["log_id"]), bytes.fromhex(fields["hash"])
+    for name in _BYTES & {name for name, value in fields.items() if value is not None}:
+        fields[name] = bytes.fromhex(fields[name])
     return OpenSnapshot(file, SnapshotHead(**fields), start, end, file.read(end, _DIGEST_BYTES).hex())
 
 
@@ -155,7 +161,10 @@ def load_state(snapshot: OpenSnapshot) -> PartitionState:
         state = load(read_dump(snapshot))
     except ValueError as error:
         raise UnusableError(f"it is damaged: {error}") from error
-    if state.genesis is None or SnapshotHead.of(state, snapshot.head.hash) != snapshot.head:
+    if (
+        state.genesis is None
+        or SnapshotHead.of(state, snapshot.head.hash, snapshot.head.chain) != snapshot.head
+    ):
         raise UnusableError("its head does not match its dump")
     return state
 

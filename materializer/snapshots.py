@@ -16,10 +16,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-from ..log.commands import Position
+from ..log.chain import Chain
+from ..log.commands import Genesis, Position, Record
 from ..log.local.filesystem import File, Filesystem, read_all, write_all
 from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
@@ -55,6 +57,8 @@ class HashedLog(ReadableLog, Protocol):
     def log_id(self) -> bytes: ...
 
     def end(self, partition: int) -> int: ...
+
+    def genesis(self, partition: int) -> Genesis: ...
 
     def hash_of(self, partition: int, offset: int) -> bytes: ...
 
@@ -92,6 +96,22 @@ class SnapshotReport:
     head: SnapshotHead | None
     digest: str | None
     fault: str | None
+
+
+class _ChainedLog:
+    """A log that extends a chain with each record that is read for the first time."""
+
+    def __init__(self, log: ReadableLog, chain: Chain) -> None:
+        self._log = log
+        self._chain = chain
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]:
+        """Read the records from offset `start` on."""
+        chain = self._chain
+        for record in self._log.read(partition, start):
+            if record.offset == chain.next_offset:
+                chain.extend(record)
+            yield record
 
 
 class Snapshots:
@@ -157,9 +177,11 @@ class Snapshots:
         try:
             self._remove_unfinished()
             start = self.load_newest(log)
-            state = start.state
-            refold_log(state, log, self._partition, progress)
-            head = SnapshotHead.of(state, log.hash_of(self._partition, state.next_offset - 1))
+            state, chain = start.state, self._chain(log, start.head)
+            refold_log(state, _ChainedLog(log, chain), self._partition, progress)
+            assert chain.next_offset == state.next_offset, "the fold has read every record"
+            hash_ = log.hash_of(self._partition, state.next_offset - 1)
+            head = SnapshotHead.of(state, hash_, chain.value)
             is_new = head != start.head
             if is_new:
                 self._write(head, state)
@@ -169,6 +191,25 @@ class Snapshots:
                 return MadeSnapshot(head, file.size(), read_head(file).digest, is_new)
         finally:
             lock.close()
+
+    def _chain(self, log: HashedLog, head: SnapshotHead | None) -> Chain:
+        """Return the chain at a snapshot, from which the chain of the next one continues."""
+        genesis = log.genesis(self._partition)
+        if head is not None and head.chain is not None:
+            return Chain(genesis, head.offset + 1, head.chain)
+        chain = Chain(genesis)
+        if head is not None:  # an earlier release made the snapshot
+            for record in islice(log.read(self._partition), head.offset + 1):
+                chain.extend(record)
+        return chain
+
+    def heads(self) -> list[SnapshotHead]:
+        """Return the readable heads of all snapshots, newest first. Their dumps are not verified."""
+        found = []
+        for offset in self.offsets():
+            with suppress(UnusableError, OSError), self._opened(offset) as file:
+                found.append(read_head(file).head)
+        return found
 
     def examine(self, offset: int, log: HashedLog) -> SnapshotReport:
         """Read a snapshot to its end and report on it."""

@@ -39,7 +39,7 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
-from .digest_task import DigestTask, leaves_digest
+from .digest_task import DigestTask, StateDigest, leaves_digest
 from .fold.fold_record import LateSkipError
 from .fold.outcomes import Failed, MessageFolded, Outcome, TransactionStarted
 from .fold.state import HISTORY_LEVEL, PartitionState
@@ -437,10 +437,10 @@ class Worker:
         on_drained, self._on_drained = self._on_drained, None
         on_drained()
 
-    def _leave_digest(self, digest: str) -> None:
+    def _leave_digest(self, digest: StateDigest) -> None:
         if self._on_drained is None:
             return  # the log has failed since
-        self._queue.append(_Queued(Digest(self.state.next_offset - 1, digest), 0, lambda *_: None))
+        self._queue.append(_Queued(Digest(self.state.next_offset - 1, digest.whole), 0, lambda *_: None))
         self._schedule()
 
     def _note(self, entry: Entry) -> None:

@@ -8,16 +8,20 @@ open ──► log ──► newest snapshots ──► their tails ──► se
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from ..log.local import LocalLog
 from ..log.log import Log
 from ..materializer.feed_requests import FedPartition
 from ..materializer.snapshot_scheduler import SnapshotScheduler
 from ..materializer.snapshot_worker import SnapshotJob
+from ..model.errors import RequestError, ResourceNotFoundError
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .clock import span
 from .cluster import Cluster
+from .cluster.rebuilds import ClusterRebuilds
+from .cluster.state_digests import handle_digests
 from .database import Database
 from .partitions import Partitions
 from .partitions.digest_jobs import DigestJobs
@@ -42,6 +46,7 @@ class Node(Database):
         triggers: The subscriptions that run here.
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
+        cluster_rebuilds: Rebuilds tables on all nodes; None where the log is local.
         scrubbing: Finds damage in files; None where scrubs are disabled.
         cluster: This node among the nodes that share its log; None where the log is local.
     """
@@ -101,7 +106,7 @@ class Node(Database):
             lambda: self.position,
         )
         self.digests = DigestJobs(self.partitions, loop)
-        self.rebuilds = RebuildJobs(self.partitions, self.log, loop)
+        self.rebuilds = RebuildJobs(self.partitions, loop)
         self.triggers = SubscriptionService(self)
         self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router)
         self.partitions.memory.start()
@@ -132,6 +137,7 @@ class Node(Database):
                 deliver=lambda callback: loop.call_soon_threadsafe(callback),
             )
 
+        self.cluster_rebuilds: ClusterRebuilds | None = None
         self.cluster = self._new_cluster()
 
     async def close(self) -> None:
@@ -172,7 +178,32 @@ class Node(Database):
         except BaseException:
             self.log.close()
             raise
-        return Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
+        cluster = Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
+        handle_digests(cluster, self.digests)
+        self.cluster_rebuilds = ClusterRebuilds(cluster, self.rebuild, self.partitions.count)
+        return cluster
+
+    async def rebuild(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Start a rebuild in the partitions of this process, or return its progress (api/admin/rebuild.py).
+
+        Raises:
+            ResourceNotFoundError: The table or the index does not exist.
+            ValidationError: Another rebuild is running, or no rebuild has the id.
+        """
+        name, index, job_id = body["TableName"], body.get("IndexName"), body.get("Id")
+        if job_id is None:
+            table = self.table_in_any_status(name)
+            if index is not None and index not in table.indexes:
+                raise ResourceNotFoundError(f"The table {table.definition.name} has no index {index}")
+            job = self.rebuilds.start(table.definition, index)
+        else:
+            job = self.rebuilds.running(name, job_id)
+        future: asyncio.Future[dict[str, Any] | RequestError] = self.loop.create_future()
+        job.answer_later(future.set_result)
+        progress = await future
+        if isinstance(progress, RequestError):
+            raise progress
+        return progress
 
     def _reach(self, partition_id: int, partition: FedPartition) -> None:
         """Send the requests of a partition to `partition` from now on: here, or on another node."""

@@ -102,7 +102,9 @@ def _in_place(session: Session, table: str, index: str | None) -> None:
     position, items, same = answer["Position"], answer["Items"], answer["Same"]
     session.output.row(named | {"position": position, "items": items, "same": same})
     if not same:
-        session.output.warn(f"{name} differed from its log and was replaced, as of @{position}")
+        nodes = sorted({f" on node {each['Node']}" for each in answer.get("Differing", ()) if "Node" in each})
+        where = " and".join(nodes)
+        session.output.warn(f"{name} differed from its log{where} and was replaced, as of @{position}")
         raise typer.Exit(ExitCode.DIFFERENT)
     session.output.say(f"{name}: rebuilt to @{position} · {counted(items, 'item')} · no difference")
 

@@ -98,6 +98,11 @@ class StillDump:
         yield _frame(END, b"")
 
 
+def payload_of(frame: bytes) -> bytes:
+    """Return the payload of a frame."""
+    return frame[_FRAME.size :]
+
+
 def _in_chunks(view: StoreView) -> Iterator[ViewEntry]:
     """Yield the entries of a view whose store changes between any two of them."""
     after: ScanPosition = (0, b"", b"")  # before all: no partition key is empty

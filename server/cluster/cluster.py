@@ -374,6 +374,15 @@ class Cluster:
         """Return the state of each node; None for an unreachable one."""
         return {self.address: self._own_figures(), **await self._links.figures()}
 
+    def nodes_of(self, partition_id: int) -> list[PeerAddress]:
+        """Return the nodes that fold a partition: its owner and its standby, and all nodes for the catalog."""
+        if self.table is None:
+            return [self.address]
+        if partition_id == CATALOG:
+            return sorted(self.table.nodes)
+        owner, standby, _ = self.table.routes[partition_id]
+        return [owner] if standby is None else [owner, standby]
+
     def positions_of(self, address: PeerAddress) -> dict[int, int]:
         """Return by partition the offset of the next entry to fold, from a node's last heartbeat."""
         return self._hosting.positions() if address == self.address else self._links.positions_of(address)

@@ -28,6 +28,12 @@ logger = logging.getLogger(__name__)
 PeerAddress: TypeAlias = tuple[str, int]
 
 
+def address_text(address: PeerAddress) -> str:
+    """Return HOST:PORT."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """The timeouts and intervals of calls between nodes, in seconds.

@@ -12,16 +12,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
-
-import orjson
+from typing import Any, Final, TypeAlias
 
 from ...log.commands import Record
-from ...log.log import Log
 from ...materializer.disposer import Disposer, stores_of
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.gc_tuning import adding_items
-from ...materializer.partition import ResultPosition
 from ...materializer.rebuild import Rebuild, RebuildComparison
 from ...model.errors import (
     FoldbError,
@@ -33,8 +29,7 @@ from ...model.errors import (
 )
 from ...model.slots import data_partitions
 from ...model.tables import TableDefinition
-from ..api.reply import Reply
-from ..routing import joined
+from .read_ahead import ReadAhead
 from .replica import Partitions, Replica
 
 # Steps folded in a turn: about ten milliseconds. An entry has fewer, and one turn writes at most one entry, so every
@@ -45,6 +40,9 @@ COMPARED_ITEMS: Final = 4_000
 # A request for the progress is answered when the rebuild is done, or after this time.
 _ANSWER_AFTER_S: Final = 0.5
 
+OnProgress: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
+"""Receives the progress of a rebuild; the last has `Parts`, the result of each partition."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -54,13 +52,16 @@ class RebuildJob:
     def __init__(
         self,
         parts: Sequence[Replica],
-        log: Log,
+        read: Callable[[int, int], Iterator[Record]],
         loop: asyncio.AbstractEventLoop,
         table: TableDefinition,
         job_id: int,
         index: str | None = None,
     ) -> None:
-        """Prepare a rebuild in these partitions: of the index named, or of the whole table if `index` is None."""
+        """Prepare a rebuild in these partitions: of the index named, or of the whole table if `index` is None.
+
+        `read` returns the records of a partition from an offset on.
+        """
         self.name = table.name
         self._table = table.id
         self.job_id = job_id
@@ -68,11 +69,10 @@ class RebuildJob:
         self.finished = False
         self._parts = parts
         self._nth = 0  # the index of the present partition
-        self._log = log
+        self._read = read
         self._loop = loop
         self._disposer = Disposer(loop)
-        self._items = 0
-        self._same = True
+        self._done: list[dict[str, Any]] = []  # the result of each partition
         self._result: dict[str, Any] | RequestError = {}
         self._waiting: list[Callable[[], None]] = []
         self._begin()
@@ -83,7 +83,7 @@ class RebuildJob:
             with adding_items():
                 has_more = self._fold() or self._compare()
             if has_more:
-                self._loop.call_soon(self.advance)
+                self._go_on()
                 return
             self._install()
             self._end_part()
@@ -92,7 +92,7 @@ class RebuildJob:
                 self._begin()
                 self._loop.call_soon(self.advance)
             else:
-                self._finish({"Position": self._text(), "Items": self._items, "Same": self._same})
+                self._finish({"Parts": self._done})
         except RequestError as error:
             self._end_part()
             self._finish(error)
@@ -102,15 +102,15 @@ class RebuildJob:
             self._end_part()
             self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
 
-    def answer_later(self, reply: Reply) -> None:
-        """Answer with the result when the rebuild is done, or with its progress after some time."""
+    def answer_later(self, callback: OnProgress) -> None:
+        """Call back with the result when the rebuild is done, or with its progress after some time."""
         is_answered = False
 
         def answer() -> None:
             nonlocal is_answered
             if not is_answered:
                 is_answered = True
-                self._answer(reply)
+                callback(self._progress())
 
         if self.finished:
             answer()
@@ -126,13 +126,13 @@ class RebuildJob:
     def _live(self) -> PartitionState:
         return self._part.state
 
-    @property
-    def _position(self) -> ResultPosition:
-        return joined(part.worker.position for part in self._parts)
-
-    def _text(self) -> str:
-        assert self._live.genesis is not None, "every log begins with Genesis"
-        return self._position.text(self._live.genesis.partitions)
+    def _go_on(self) -> None:
+        """Schedule the next portion: in the next turn, or when a thread has read more of the log."""
+        records = self._records
+        if isinstance(records, ReadAhead) and records.is_waiting:
+            records.when_ready(self.advance)
+        else:
+            self._loop.call_soon(self.advance)
 
     def _begin(self) -> None:
         self._work = Rebuild(self._live.voided, self._disposer.take)
@@ -161,8 +161,10 @@ class RebuildJob:
             return work.fold(_taken_from(self._new), _PORTION, until=live)
         more = work.fold(self._records, _PORTION, until=live)
         if not more and work.state.next_offset < live:
-            self._records = self._log.read(self._part.partition_id, work.state.next_offset)
-            more = work.fold(self._records, _PORTION, until=live)
+            if isinstance(self._records, ReadAhead) and self._records.is_waiting:
+                return True
+            self._records = self._read(self._part.partition_id, work.state.next_offset)
+            more = work.fold(self._records, _PORTION, until=live) or work.state.next_offset < live
         if not more and work.state.next_offset == live:
             self._records, self._new = iter(()), deque()
             self._stop_observing = self._part.worker.on_records.add(self._new.append)
@@ -191,16 +193,17 @@ class RebuildJob:
     def _install(self) -> None:
         table, rebuilt = self._tables()
         same, index = self._comparison.same, self._index
-        self._same &= same
+        items = rebuilt.items.count if index is None else table.indexes[index].store.count
+        part = {"Partition": self._part.partition_id, "Offset": self._live.next_offset - 1}
+        self._done.append(part | {"Items": items, "Same": same})
         if index is None:
             self._work.install(self._live, self._table)
-            self._items += rebuilt.items.count
             return
         # Index entries share bytes with the items of their table. Those of the rebuilt index share with items that are
         # about to be dropped. So a correct index is kept: replacing it would cost its size in memory.
         if not same:
             self._work.install_index(self._live, self._table, index)
-        self._items += table.indexes[index].store.count
+            self._done[-1]["Items"] = table.indexes[index].store.count
 
     def _finish(self, result: dict[str, Any] | RequestError) -> None:
         self._result = result
@@ -209,10 +212,9 @@ class RebuildJob:
             answer()
         self._waiting.clear()
 
-    def _answer(self, reply: Reply) -> None:
+    def _progress(self) -> dict[str, Any] | RequestError:
         if isinstance(self._result, RequestError):
-            reply.error(self._result, self._position)
-            return
+            return self._result
         ends = [part.state.next_offset for part in self._parts]
         progress = {
             "Id": self.job_id,
@@ -220,7 +222,7 @@ class RebuildJob:
             "Folded": sum(ends) if self.finished else sum(ends[: self._nth]) + self._work.state.next_offset,
             "End": sum(ends),
         }
-        reply.ok(orjson.dumps(progress | self._result), self._position)
+        return progress | self._result
 
 
 class RebuildJobs:
@@ -230,29 +232,37 @@ class RebuildJobs:
         job: The latest rebuild, running or finished; None before the first.
     """
 
-    def __init__(self, partitions: Partitions, log: Log, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, partitions: Partitions, loop: asyncio.AbstractEventLoop) -> None:
         self.job: RebuildJob | None = None
         self._partitions = partitions
-        self._log = log
         self._loop = loop
 
     def start(self, table: TableDefinition, index: str | None) -> RebuildJob:
-        """Start the rebuild of a table, or of the one index named.
+        """Start the rebuild of a table in the partitions of this process, or of the one index named.
 
         Raises:
-            ValidationError: A rebuild is running, or another node owns a part of the table.
+            ValidationError: A rebuild is running.
+            ServiceUnavailableError: This process folds no part of the table.
         """
         if self.job is not None and not self.job.finished:
             raise ValidationError(f"The table {self.job.name} is being rebuilt: one at a time")
-        partition_ids, hosted = data_partitions(self._partitions.count), self._partitions.hosted
-        if not all(partition_id in hosted for partition_id in partition_ids):
-            raise ValidationError(
-                "A table is rebuilt by a node that has all of it: other nodes own parts of this one"
-            )
-        parts = [hosted[partition_id] for partition_id in partition_ids]
+        hosted = self._partitions.hosted
+        parts = [hosted[each] for each in data_partitions(self._partitions.count) if each in hosted]
+        if not parts:
+            raise ServiceUnavailableError("This node folds no part of the table yet")
         job_id = 1 if self.job is None else self.job.job_id + 1
-        self.job = RebuildJob(parts, self._log, self._loop, table, job_id, index)
+        self.job = RebuildJob(parts, self._partitions.read_from, self._loop, table, job_id, index)
         self.job.advance()
+        return self.job
+
+    def running(self, name: str, job_id: int) -> RebuildJob:
+        """Return the last rebuild, which has this id.
+
+        Raises:
+            ValidationError: No rebuild of the table has the id.
+        """
+        if self.job is None or self.job.job_id != job_id or self.job.name != name:
+            raise ValidationError(f"No rebuild {job_id} of the table {name} is known")
         return self.job
 
 

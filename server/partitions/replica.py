@@ -7,12 +7,12 @@ The leader of a partition also runs its owner: it relays messages to other parti
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from ...log.commands import Position
+from ...log.commands import Position, Record
 from ...log.local import LocalLog, disk_of
 from ...log.log import Deliver, Log, SharedLog
 from ...materializer.consistent_partition import ConsistentPartition
@@ -41,6 +41,7 @@ from ...streams.feed.replay_worker import ReplayTask
 from ..settings import Settings
 from .historical_reads import HistoricalReads
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
+from .read_ahead import ReadAhead
 
 _ID_BYTES = 16
 
@@ -236,6 +237,12 @@ class Partitions:
         if self._settings.path is None:
             return None
         return Snapshots(self._settings.path, disk_of(self.log), partition_id, self.count)
+
+    def read_from(self, partition_id: int, offset: int) -> Iterator[Record]:
+        """Read the log of a partition. A broker is read by a thread, a disk in the loop."""
+        if self._is_shared:
+            return ReadAhead(self.log, partition_id, offset, self._loop)
+        return self.log.read(partition_id, offset)
 
     def newest_snapshots(self) -> list[Position]:
         """Return the position of the newest snapshot of each partition that has one in the folder."""

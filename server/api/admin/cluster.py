@@ -8,7 +8,7 @@ from ....model.errors import LogError, ValidationError
 from ...async_calls import call
 from ...auth.rights import Right
 from ...cluster import Cluster
-from ...cluster.link import PeerAddress
+from ...cluster.link import PeerAddress, address_text
 from ...cluster.routes import Route
 from ...node import Node
 from ..operation import admin_operation
@@ -30,7 +30,7 @@ async def cluster(node: Node, _: dict[str, Any], _caller: Caller) -> dict[str, A
     )
     return {
         "Log": node.settings.log,
-        "Address": _text(cluster.address),
+        "Address": address_text(cluster.address),
         "Generation": None if cluster.table is None else cluster.table.generation,
         "Nodes": [_node(address, status) for address, status in sorted(statuses.items())],
         "Partitions": [
@@ -44,7 +44,7 @@ async def cluster(node: Node, _: dict[str, Any], _caller: Caller) -> dict[str, A
 def _node(address: PeerAddress, status: Any) -> dict[str, Any]:
     table = None if status is None else status["table"]
     return {
-        "Address": _text(address),
+        "Address": address_text(address),
         "Answers": status is not None,
         "Generation": None if table is None else table[0],
         "Leads": [] if status is None else sorted(status["leading"]),
@@ -56,7 +56,7 @@ def _partition(cluster: Cluster, partition_id: int, route: Route, end: int | Non
     described: dict[str, Any] = {"Partition": partition_id, "End": end, "Moving": route.moving}
     for role, address in nodes.items():
         folded = None if address is None else cluster.positions_of(address).get(partition_id)
-        described[role] = None if address is None else _text(address)
+        described[role] = None if address is None else address_text(address)
         described[f"{role}Lag"] = None if folded is None or end is None else max(0, end - folded)
     return described
 
@@ -80,8 +80,3 @@ def _problems(node: Node) -> list[str]:
         return list(problems())
     except LogError as error:
         return [str(error)]
-
-
-def _text(address: PeerAddress) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

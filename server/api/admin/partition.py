@@ -14,6 +14,7 @@ from ....model.keys import key_hash, slot
 from ....model.slots import partition_of
 from ....model.values import check_item
 from ...auth.rights import Right
+from ...cluster.link import address_text
 from ...node import Node
 from ..operation import admin_operation
 from ..reply import Caller
@@ -41,9 +42,7 @@ async def partition(node: Node, body: dict[str, Any], _: Caller) -> dict[str, An
 def _owner(node: Node, partition_id: int) -> str | None:
     """Return the address of the partition's owner: without a cluster, of this server; None before an assignment."""
     if node.cluster is None:
-        host, port = node.settings.host, node.settings.port
-    elif node.cluster.table is None:
+        return address_text((node.settings.host, node.settings.port))
+    if node.cluster.table is None:
         return None
-    else:
-        host, port = node.cluster.table.routes[partition_id].owner
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return address_text(node.cluster.table.routes[partition_id].owner)

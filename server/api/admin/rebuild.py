@@ -3,31 +3,45 @@
 {"TableName"}                 start a rebuild, and return its progress
 {"TableName", "IndexName"}    the same for one index
 {"TableName", "Id"}           return the progress; the last answer holds the comparison
+
+In a cluster all nodes that fold a part of the table rebuild it, and the node that was asked adds up their progress.
 """
 
 from typing import Any
 
-from ....model.errors import ResourceNotFoundError, ValidationError
+from ....log.commands import Position
+from ....model.errors import ValidationError
 from ...auth.rights import Right
 from ...node import Node
+from ...routing import joined
 from ..operation import admin_operation
-from ..reply import Reply
+from ..reply import Caller
 
 
 @admin_operation("Rebuild", Right.ADMIN)
-def rebuild(node: Node, body: dict[str, Any], reply: Reply) -> None:
-    """Start a rebuild, or reply with the progress of the running one."""
+async def rebuild(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
+    """Start a rebuild, or return the progress of the running one."""
     name, index, job_id = body.get("TableName"), body.get("IndexName"), body.get("Id")
     if not isinstance(name, str) or not isinstance(index, str | None) or not isinstance(job_id, int | None):
         raise ValidationError("Rebuild takes a TableName, an IndexName, and the Id that an answer gave")
-    job = node.rebuilds.job
-    if job_id is None:
-        if job is not None and not job.finished:
-            raise ValidationError(f"The table {job.name} is being rebuilt: one at a time")
-        table = node.table_in_any_status(name)
-        if index is not None and index not in table.indexes:
-            raise ResourceNotFoundError(f"The table {table.definition.name} has no index {index}")
-        job = node.rebuilds.start(table.definition, index)
-    elif job is None or job.job_id != job_id or job.name != name:
-        raise ValidationError(f"No rebuild {job_id} of the table {name} is known")
-    job.answer_later(reply)
+    if node.cluster_rebuilds is None:
+        answer = await node.rebuild(body)
+    elif job_id is None:
+        answer = await node.cluster_rebuilds.start(name, index)
+    else:
+        answer = await node.cluster_rebuilds.progress(name, job_id)
+    return answer if answer["Status"] == "RUNNING" else _result(answer, node.partitions.count)
+
+
+def _result(answer: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return the answer of a rebuild that is done: position, items and comparison of the whole table."""
+    parts = answer.pop("Parts")
+    position = joined(Position(part["Partition"], part["Offset"]) for part in parts)
+    items = {part["Partition"]: part["Items"] for part in parts}
+    differing = [
+        {"Partition": part["Partition"]} | ({"Node": part["Node"]} if "Node" in part else {})
+        for part in parts
+        if not part["Same"]
+    ]
+    answer |= {"Position": position.text(count), "Items": sum(items.values())}
+    return answer | {"Same": not differing, "Differing": differing}

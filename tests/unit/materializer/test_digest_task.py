@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from foldb.materializer import digest_task as digesting_module
-from foldb.materializer.digest_task import DigestTask
+from foldb.materializer.digest_task import DigestTask, StateDigest
 from foldb.materializer.disposer import stores_of
-from foldb.materializer.fold.dump import digest, dump
+from foldb.materializer.fold.dump import digest, digest_of, dump, dump_table
 from foldb.materializer.fold.state import Table
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, delete, index_request, put
@@ -40,9 +40,9 @@ def key_of(number: int) -> dict[str, dict[str, str]]:
     return {name: value for name, value in book(number).items() if name != "shelf"}
 
 
-def run(ledger: Ledger, between: Callable[[int], object] = lambda _: None) -> tuple[str, int]:
-    """Compute a digest, with `between` after each turn; return it and the number of turns."""
-    loop, found = FakeLoop(), list[str]()
+def run(ledger: Ledger, between: Callable[[int], object] = lambda _: None) -> tuple[StateDigest, int]:
+    """Compute the digests, with `between` after each turn; return them and the number of turns."""
+    loop, found = FakeLoop(), list[StateDigest]()
     DigestTask(ledger.state, loop, found.append)
     turns = 0
     while not found:
@@ -59,7 +59,7 @@ def test_a_digest_takes_a_turn_for_each_portion() -> None:
 
     found, turns = run(ledger)
 
-    assert digest(ledger.state) == found
+    assert digest(ledger.state) == found.whole
     assert turns > size / (PORTION + 500), "no frame here is larger than 500 bytes"
 
 
@@ -76,7 +76,7 @@ def test_writes_beside_a_digest_are_not_in_it(seed: int) -> None:
 
     found, turns = run(ledger, write)
 
-    assert before == found
+    assert before == found.whole
     assert turns > 20
     assert before != digest(ledger.state)
 
@@ -90,7 +90,7 @@ def test_a_table_that_is_deleted_beside_a_digest_is_in_it() -> None:
             ledger.fold(define("DeleteTable", table.definition.id, {"TableName": "Books"}))
             ledger.create("Others")
 
-    assert before == run(ledger, drop)[0]
+    assert before == run(ledger, drop)[0].whole
 
 
 def test_a_transaction_beside_a_digest_leaves_no_token_in_it() -> None:
@@ -103,7 +103,7 @@ def test_a_transaction_beside_a_digest_leaves_no_token_in_it() -> None:
         token = f"token-{turn}"
         ledger.fold(Transact([put(table, book(turn, 5))], CONTEXT, token, token.encode()))
 
-    assert before == run(ledger, transact)[0]
+    assert before == run(ledger, transact)[0].whole
 
 
 def test_no_view_stays_open_behind_a_digest() -> None:
@@ -112,3 +112,20 @@ def test_no_view_stays_open_behind_a_digest() -> None:
     run(ledger)
 
     assert [] == [store.views for store in stores_of(ledger.state) if store.views]
+
+
+@pytest.mark.guarantee("G50")
+def test_a_changed_item_changes_the_digest_of_its_table_alone() -> None:
+    ledger, table = library()
+    ledger.create("Films", "title:S")
+    before, _ = run(ledger)
+    _, pk, sk, (_, size) = next(iter(table.items.scan()))
+
+    table.items.put(pk, sk, (b"{}", size))
+    after, _ = run(ledger)
+
+    names = {each.definition.name: each for each in ledger.state.tables.values()}
+    assert {name: digest_of(dump_table(each)) for name, each in names.items()} == after.tables
+    assert before.tables["Films"] == after.tables["Films"]
+    assert before.tables["Books"] != after.tables["Books"]
+    assert before.whole != after.whole

@@ -34,11 +34,10 @@ class Asking:
             self.bench.loop.turn()
             self.bench.log.commit()
 
-    def ask(self) -> list[dict[str, str]]:
+    def ask(self) -> list[dict[str, Any]]:
         """Request a digest, and return the list that the answer will be in."""
-        answers: list[dict[str, str]] = []
-        reply: Any = SimpleNamespace(ok=lambda body, _: answers.append(orjson.loads(body)))
-        self.digests.ask(reply)
+        answers: list[dict[str, Any]] = []
+        self.digests.ask(lambda answer: answers.append(orjson.loads(answer[0])))
         return answers
 
     def digest_as_of(self, position: str) -> str:
@@ -61,7 +60,8 @@ def test_a_digest_is_of_the_position_that_it_names() -> None:
         asking.write(100)
 
     [answer] = answers
-    assert {"Position": before, "Digest": asking.digest_as_of(before)} == answer
+    assert (before, asking.digest_as_of(before)) == (answer["Position"], answer["Digest"])
+    assert ["Orders"] == [*answer["Tables"]]
 
 
 def test_requests_beside_a_digest_share_the_next() -> None:

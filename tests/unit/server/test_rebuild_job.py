@@ -4,7 +4,6 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-import orjson
 import pytest
 
 from foldb.log.commands import Command
@@ -76,7 +75,7 @@ class Library:
 
     def begin(self, index: str | None = None) -> RebuildJob:
         loop: Any = self.bench.loop
-        self.job = RebuildJob([self.part], self.bench.log, loop, self.table.definition, 1, index)
+        self.job = RebuildJob([self.part], self.bench.log.read, loop, self.table.definition, 1, index)
         self.job.advance()
         return self.job
 
@@ -88,13 +87,9 @@ class Library:
         """Return the final answer of the rebuild."""
         assert self.job is not None
         answers = list[Any]()
-        reply: Any = SimpleNamespace(
-            ok=lambda body, _: answers.append(orjson.loads(body)),
-            error=lambda error, _: answers.append(error),
-        )
-        self.job.answer_later(reply)
+        self.job.answer_later(answers.append)
         [answer] = answers
-        return answer
+        return answer if isinstance(answer, RequestError) else answer["Parts"][0]
 
     def as_of(self, offset: int) -> Table:
         """The table that the log up to there folds to."""
@@ -167,7 +162,7 @@ def test_writes_beside_a_rebuild_are_in_the_table(seed: int) -> None:
         turns += 1
 
     answer, now = library.answer(), library.as_of(library.bench.worker.position.offset)
-    assert (True, library.as_of(int(answer["Position"])).items.count) == (answer["Same"], answer["Items"])
+    assert (True, library.as_of(int(answer["Offset"])).items.count) == (answer["Same"], answer["Items"])
     assert list(now.items.scan()) == list(library.table.items.scan())
     entries = [table.indexes["shelves"].store.scan() for table in (now, library.table)]
     assert list(entries[0]) == list(entries[1])

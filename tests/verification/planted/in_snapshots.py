@@ -72,12 +72,30 @@ BUGS = [
         "a snapshot's position is not that of its state",
         """
 @ materializer/snapshots.py
--            refold_log(state, log, self._partition, progress)
--            head = SnapshotHead.of(state, log.hash_of(self._partition, state.next_offset - 1))
-+            end = log.end(self._partition) - 1
-+            refold_log(state, log, self._partition, progress)
-+            state.next_offset = end
-+            head = SnapshotHead.of(state, log.hash_of(self._partition, state.next_offset - 1))
+-            head = SnapshotHead.of(state, hash_, chain.value)
++            state.next_offset -= 1
++            head = SnapshotHead.of(state, hash_, chain.value)
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "a snapshot's chain starts again at the snapshot before it",
+        """
+@ materializer/snapshots.py
+         if head is not None and head.chain is not None:
+-            return Chain(genesis, head.offset + 1, head.chain)
++            return Chain(genesis, head.offset + 1)
+""",
+        SNAPSHOTS,
+    ),
+    bug(
+        "a copy of a snapshot gets its name before it is verified",
+        """
+@ materializer/snapshots.py
+         self._file.sync()
+-        for _ in read_dump(self._snapshots.verified(log, self._offset, read_head(self._file))):
+-            pass
++        self._snapshots.verified(log, self._offset, read_head(self._file))
 """,
         SNAPSHOTS,
     ),

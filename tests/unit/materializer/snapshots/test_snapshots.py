@@ -5,17 +5,19 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from foldb.log.chain import Chain
 from foldb.log.local import LocalLog
 from foldb.log.local.reader import LogReader
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
-from foldb.materializer.snapshot import UnusableError
+from foldb.materializer.snapshot import MAGIC, UnusableError
 from foldb.materializer.snapshot_scheduler import COMMAND, SnapshotScheduler
 from foldb.materializer.snapshot_worker import SnapshotJob
 from foldb.materializer.snapshots import FOLDER as SNAPSHOTS
@@ -69,6 +71,15 @@ def refolded(disk: FakeDisk, end: int | None = None) -> str:
     return digest(state)
 
 
+def chained(disk: FakeDisk) -> bytes:
+    """Return the chain of the whole log."""
+    log = LogReader(FOLDER, disk)
+    chain = Chain(log.genesis(0))
+    for each in log.read(0):
+        chain.extend(each)
+    return chain.value
+
+
 def faults(disk: FakeDisk) -> list[str | None]:
     snapshots, log = Snapshots(FOLDER, disk), LogReader(FOLDER, disk)
     return [snapshots.examine(offset, log).fault for offset in snapshots.offsets()]
@@ -92,6 +103,7 @@ def test_a_snapshot_and_the_tail_equal_the_whole_log(seed: int) -> None:
 
         assert refolded(disk) == made.digest
         assert (made.head.offset, refolded(disk)) == started(disk)
+        assert chained(disk) == made.head.chain
 
     for offset in Snapshots(FOLDER, disk).offsets():
         snapshot = Snapshots(FOLDER, disk).examine(offset, LogReader(FOLDER, disk))
@@ -419,6 +431,29 @@ def copied(data: bytes, offset: int, target: FakeDisk) -> str | None:
     finally:
         copy.close()
     return None
+
+
+def test_a_snapshot_of_an_earlier_release_has_no_chain_and_is_used() -> None:
+    """Its head lacks the member. The next snapshot has the chain of the whole log."""
+    disk, ledger = FakeDisk(), random_log(3, length=30)
+    logged(ledger, disk, slice(1, 12)).close()
+    made = make(disk)
+    assert made.head.chain is not None
+    path = Snapshots(FOLDER, disk).path(made.head.offset)
+    data = bytes(disk.names_cached[path].cached)
+    body = made.head.encode()[len(MAGIC) + 4 : -16].replace(
+        b',"chain":"%s"' % made.head.chain.hex().encode(), b""
+    )
+    head = MAGIC + len(body).to_bytes(4, "big") + body
+    check = blake2b(head, digest_size=16).digest()
+    disk.replace(path, head + check + data[len(made.head.encode()) :])
+    earlier = [each.chain for each in Snapshots(FOLDER, disk).heads()]
+
+    started_from, _ = started(disk)
+    logged(ledger, disk, slice(12, None)).close()
+
+    assert ([None], made.head.offset) == (earlier, started_from)
+    assert chained(disk) == make(disk).head.chain
 
 
 @pytest.mark.guarantee("G16")
