@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ...log.chain import Chain
 from ...log.commands import Digest, Position
 from ...log.local.filesystem import SystemFilesystem
 from ...log.local.reader import LogReader, Tail
-from ...materializer.fold.dump import digest
+from ...materializer.fold.dump import digest, digest_of, dump_table
 from ...materializer.fold.fold_record import Void, voids
 from ...materializer.fold.state import PartitionState
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots, snapshots_of_each
+from ...model.errors import LogError
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_location import LogSource, ReadableLog, SourceArgument, source_of
 from ..lib.output import counted
@@ -21,6 +23,29 @@ from ..lib.session import Session
 if TYPE_CHECKING:
     from ..lib.client import Client
 
+# Differences that the error names.
+_MOST: Final = 5
+
+
+class Expected(NamedTuple):
+    """A digest or a chain to compare with the log.
+
+    Attributes:
+        offset: The last record that it covers.
+        source: Its source, as the subject of a sentence.
+        digest: The digest of the state; None for a chain alone.
+        tables: By name, the digests of the state's tables; None if the source has none.
+        chain: The chain; None if the source has none.
+        node: The address of the node, in a cluster.
+    """
+
+    offset: int
+    source: str
+    digest: str | None = None
+    tables: dict[str, str] | None = None
+    chain: str | None = None
+    node: str | None = None
+
 
 def verify(
     session: Session,
@@ -28,18 +53,27 @@ def verify(
 ) -> None:
     """The digests are compared with those of a running server, those in the log, and those of every snapshot.
 
+    In a cluster the owner and the standby of each partition are compared at the same position, and snapshots of all
+    nodes by the chain of their history. A node and a table that differ are named.
+
     Exit code 0 for a folder: `foldb serve` starts on its log, and the file `mark` and the chain of hashes show no
     missing acknowledged write. An unfinished write at the end, which a start moves to a side file, is reported. Exit
-    code 9, with the position: the log or a snapshot is damaged, or acknowledged writes are missing.
+    code 9, with the position: the log or a snapshot is damaged, a state differs, or acknowledged writes are missing.
 
-    A log in Kafka has no chain of hashes. Give a node with --db to compare its digests too. Exit code 1: a partition
-    has no digest to compare. The command changes nothing.
+    Records in Kafka have no hashes: with kafka://, give a node with --db to compare its digests too. Exit code 1: a
+    partition has no digest to compare. The command changes nothing.
 
     Example: foldb verify --db ./data
     """
     found = source_of(session, source)
-    expected = {} if found.server is None else _live_digests(found.server)
-    log = found.open()
+    live = {} if found.server is None else _live(session, found.server)
+    try:
+        log = found.open()
+    except LogError as error:
+        _compare_nodes(live)
+        raise CommandError(
+            f"the states of the nodes are equal, but the log cannot be read: {error}", ExitCode.UNREACHABLE
+        ) from error
     if found.server is not None:
         _check_same_log(found.server, log)
     # Snapshots are listed before the log's end is read, so that none is newer than the end.
@@ -51,41 +85,56 @@ def verify(
         raise _missing(tail, folder)
     ends = [log.end(partition) for partition in range(log.partitions)]
     unusable: list[str] = []
-    compared: list[int] = []
-    digests = []
+    refolds = []
     with progress(session.settings, session.output.stderr, "verify", 2 * sum(ends)) as advance:
         for partition in range(log.partitions):
-            live = expected.get(partition, {})
-            usable: dict[int, list[str]] = {}
+            expected = list(live.get(partition, ()))
             if snapshots:
                 usable, faults = _examined(snapshots[partition], offsets[partition], log, ends[partition])
+                expected += usable
                 unusable += faults
-            state, met = _refold(log, partition, live, usable, advance)
-            compared.append(met + len(usable) + _met(session, state, live, found, log.partitions))
-            digests.append((_place(state, log.partitions), digest(state)))
-    for position, refolded in digests:
-        session.output.row(
-            {
-                "log_id": log.log_id.hex(),
-                "position": position,
-                "digest": refolded,
-                "compared": sum(compared),
-                "differences": 0,
-            }
-        )
-    _report_tail(session, tail)
-    if found.is_shared and not all(compared):
-        raise _not_compared(sum(ends), [partition for partition, count in enumerate(compared) if not count])
-    result = "no difference" if any(compared) else "the chain of hashes is intact"
-    session.output.say(
-        f"{counted(sum(ends), 'record')} · {counted(sum(compared), 'digest')} compared · {result}"
-    )
+            refolds.append(_refold(log, partition, expected, advance))
+            _check_all_met(session, refolds[-1], expected, found)
+    _report(session, log, refolds, found, tail)
     if unusable:
         raise CommandError(
             f"the log is intact, but snapshots are damaged: {'; '.join(unusable)}. Delete them: a start ignores them. "
             "`foldb snapshot make` makes a new one.",
             ExitCode.INTEGRITY,
         )
+
+
+def _report(
+    session: Session, log: ReadableLog, refolds: list["Refolded"], source: LogSource, tail: Tail | None
+) -> None:
+    """Print the result.
+
+    Raises:
+        CommandError: A state, a snapshot or the log differs, or nothing was compared.
+    """
+    differences = [difference for each in refolds for difference in each.differences]
+    if differences:
+        raise _differ(differences)
+    records, compared = (
+        sum(each.chain.next_offset for each in refolds),
+        sum(each.compared for each in refolds),
+    )
+    for each in refolds:
+        session.output.row(
+            {
+                "log_id": log.log_id.hex(),
+                "position": each.place,
+                "digest": each.digest,
+                "chain": each.chain.value.hex(),
+                "compared": compared,
+                "differences": 0,
+            }
+        )
+    _report_tail(session, tail)
+    if source.is_shared and not all(each.compared for each in refolds):
+        raise _not_compared(records, [nth for nth, each in enumerate(refolds) if not each.compared])
+    result = "no difference" if compared else "the chain of hashes is intact"
+    session.output.say(f"{counted(records, 'record')} · {counted(compared, 'digest')} compared · {result}")
 
 
 def _check_same_log(server: "Client", log: ReadableLog) -> None:
@@ -130,40 +179,86 @@ def _report_tail(session: Session, tail: Tail | None) -> None:
     )
 
 
-def _refold(
-    log: ReadableLog,
-    partition: int,
-    live: dict[int, list[str]],
-    snapshots: dict[int, list[str]],
-    advance: Advance,
-) -> tuple[PartitionState, int]:
-    """Fold a partition from zero and compare each digest at its offset.
+class Refolded:
+    """The refold of a partition.
 
-    Returns:
-        The state, and the number of digests in the log.
+    Attributes:
+        state: The state; an empty one when the refold is over, because states of all partitions may not fit in memory.
+        chain: The chain up to there.
+        digest: The digest of the last state.
+        compared: The number of digests that were compared.
+        differences: Sentences about those that differ, with the tables.
     """
+
+    def __init__(self, log: ReadableLog, partition: int) -> None:
+        self.state = PartitionState()
+        self.chain = Chain(log.genesis(partition))
+        self.digest = ""
+        self.compared = 0
+        self.differences: list[tuple[str, list[str]]] = []
+        self._partition = partition
+        self._partitions = log.partitions
+
+    def finish(self) -> None:
+        """Keep the digest of the state, and free it."""
+        self.digest = digest(self.state)
+        self.state = PartitionState()
+
+    @property
+    def place(self) -> str:
+        """The text of the last folded position."""
+        return Position(self._partition, self.chain.next_offset - 1).text(self._partitions)
+
+    def compare(self, expected: Sequence[Expected]) -> None:
+        """Compare the state and the chain with those of other sources at the same position."""
+        ours = digest(self.state) if any(each.digest is not None for each in expected) else ""
+        for each in expected:
+            start = f"position {self.place}: {each.source}"
+            if each.chain is not None and each.chain != self.chain.value.hex():
+                self.differences.append((f"{start} the chain {each.chain}, the log has another history", []))
+            if each.digest is None:
+                continue
+            self.compared += 1
+            if each.digest != ours:
+                tables = None if each.tables is None else self._differing(each.tables)
+                sentence = f"{start} the digest {each.digest[:16]}..., the log folds to {ours[:16]}..."
+                self.differences.append((sentence + _where(tables), tables or []))
+
+    def _differing(self, theirs: dict[str, str]) -> list[str]:
+        tables = self.state.tables.values()
+        ours = {table.definition.name: digest_of(dump_table(table)) for table in tables}
+        return _unequal(ours, theirs)
+
+
+def _refold(log: ReadableLog, partition: int, expected: Sequence[Expected], advance: Advance) -> Refolded:
+    """Fold a partition from its beginning, and compare each digest at its offset."""
     recorded, void = _recorded(log, partition, advance)
-    state = PartitionState()
+    by_offset: dict[int, list[Expected]] = {}
+    for each in (*recorded, *expected):
+        by_offset.setdefault(each.offset, []).append(each)
+    refolded = Refolded(log, partition)
     for record in log.read(partition):
-        fold_record(state, record, void)
-        _compare(state, recorded.get(record.offset, ()), "the log records", log.partitions)
-        _compare(state, live.get(record.offset, ()), "the server has", log.partitions)
-        _compare(state, snapshots.get(record.offset, ()), "the snapshot has", log.partitions)
+        fold_record(refolded.state, record, void)
+        refolded.chain.extend(record)
+        if record.offset in by_offset:
+            refolded.compare(by_offset[record.offset])
         advance(1)
-    return state, sum(map(len, recorded.values()))
+    refolded.finish()
+    return refolded
 
 
-def _met(
-    session: Session, state: PartitionState, live: dict[int, list[str]], source: LogSource, partitions: int
-) -> int:
-    """Return the number of the server's digests that were compared.
+def _check_all_met(
+    session: Session, refolded: Refolded, expected: Sequence[Expected], source: LogSource
+) -> None:
+    """Check that the log reaches the positions of the servers.
 
     Raises:
         CommandError: The folder's log ends before the position of the server that writes it.
     """
-    met = [offset for offset in live if offset < state.next_offset]
-    for offset in live.keys() - set(met):
-        sentence = f"the server is at @{offset}, the log can be read to @{_place(state, partitions)} only"
+    for each in expected:
+        if each.offset < refolded.chain.next_offset:
+            continue
+        sentence = f"the server is at @{each.offset}, the log can be read to @{refolded.place} only"
         if not source.is_shared:
             raise CommandError(
                 f"{sentence}: acknowledged writes are not in {source.location}. Was the folder replaced, or a file of "
@@ -171,29 +266,66 @@ def _met(
                 ExitCode.INTEGRITY,
             )
         session.output.warn(sentence)
-    return len(met)
 
 
-def _place(state: PartitionState, partitions: int) -> str:
-    assert state.genesis is not None, "every log begins with Genesis"
-    return Position(state.genesis.partition, state.next_offset - 1).text(partitions)
+def _differ(differences: Sequence[tuple[str, list[str]]]) -> CommandError:
+    """Return the error for differences and their tables."""
+    tables = sorted({table for _, tables in differences for table in tables})
+    sentence = "; ".join(each for each, _ in differences[:_MOST])
+    more = f"; and {len(differences) - _MOST} more" if len(differences) > _MOST else ""
+    step = "".join(f" `foldb rebuild {table}` makes it from the log again." for table in tables[:1])
+    return CommandError(f"{sentence}{more}.{step}" if step else f"{sentence}{more}", ExitCode.INTEGRITY)
+
+
+def _where(tables: list[str] | None) -> str:
+    """Return the end of a sentence about a state that differs in these tables."""
+    if tables is None:
+        return ""
+    if not tables:
+        return ": no table differs, but another part of the state"
+    return (
+        f": the table {tables[0]} differs" if len(tables) == 1 else f": the tables {', '.join(tables)} differ"
+    )
+
+
+def _unequal(ours: dict[str, str], theirs: dict[str, str]) -> list[str]:
+    return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+
+
+def _compare_nodes(live: dict[int, list[Expected]]) -> None:
+    """Compare the states of nodes with each other, without the log.
+
+    Raises:
+        CommandError: Two of them differ. Only the log shows which of them is wrong.
+    """
+    differences = []
+    for expected in live.values():
+        first, *others = [each for each in expected if each.digest is not None]
+        for each in others:
+            if each.digest != first.digest:
+                tables = _unequal(first.tables or {}, each.tables or {})
+                sentence = f"node {each.node} and node {first.node} have different states{_where(tables)}"
+                differences.append((sentence, tables))
+    if differences:
+        raise _differ(differences)
 
 
 def _examined(
     snapshots: Snapshots, offsets: Sequence[int], log: ReadableLog, end: int
-) -> tuple[dict[int, list[str]], list[str]]:
-    """Return the digests of the snapshots that a start would use, by offset, and the faults of the others.
+) -> tuple[list[Expected], list[str]]:
+    """Return the digests and chains of the snapshots that a start would use, and the faults of the others.
 
     Raises:
         CommandError: A snapshot of this log includes records that the log does not hold.
     """
-    digests: dict[int, list[str]] = {}
+    usable: list[Expected] = []
     unusable = []
     for offset in offsets:
         snapshot = snapshots.examine(offset, log)
         path = snapshots.path(offset)
-        if snapshot.fault is None and snapshot.digest is not None:
-            digests[offset] = [snapshot.digest]
+        if snapshot.fault is None and snapshot.head is not None:
+            chain = None if snapshot.head.chain is None else snapshot.head.chain.hex()
+            usable.append(Expected(offset, "the snapshot has", snapshot.digest, chain=chain))
         elif offset >= end and snapshot.head is not None and snapshot.head.log_id == log.log_id:
             raise CommandError(
                 f"{path}: the snapshot was made @{offset} of this log, which ends at @{end - 1}: records are "
@@ -202,26 +334,43 @@ def _examined(
             )
         elif path.exists():  # the scheduler may have removed it since, because newer ones exist
             unusable.append(f"{path}: {snapshot.fault}")
-    return digests, unusable
+    return usable, unusable
 
 
-def _live_digests(server: "Client") -> dict[int, dict[int, list[str]]]:
-    """Return the digests of the running server by partition and by the offset of its last record."""
-    answer = server.admin("Digest")
-    found: dict[int, dict[int, list[str]]] = {}
-    for one in answer.get("Digests", [answer]):
-        partition, _, offset = one["Position"].rpartition(":")
-        found[int(partition or 0)] = {int(offset): [one["Digest"]]}
+def _live(session: Session, server: "Client") -> dict[int, list[Expected]]:
+    """Return the digests of the running server by partition; those of all nodes if it is in a cluster."""
+    status = server.admin("Status")
+    if status.get("Log") is None:
+        answers = [server.admin("Digest")]
+    else:  # one partition in a request, because a large state takes seconds
+        partitions = range(server.admin("Cluster")["Partitions"][-1]["Partition"] + 1)
+        answers = [server.admin("Digest", {"Partition": partition}) for partition in partitions]
+    found: dict[int, list[Expected]] = {}
+    for answer in answers:
+        for each in answer.get("Digests", [answer]):
+            partition, _, offset = each["Position"].rpartition(":")
+            expected = found.setdefault(int(partition or 0), [])
+            node = each.get("Node")
+            subject = "the server" if node is None else f"node {node}"
+            expected.append(
+                Expected(int(offset), f"{subject} has", each["Digest"], each.get("Tables"), node=node)
+            )
+            expected += [
+                Expected(at, f"the snapshot of {subject} has", chain=chain)
+                for at, chain in each.get("Snapshots", ())
+            ]
+        for error in answer.get("Errors", ()):
+            session.output.warn(
+                f"partition {error['Partition']} on node {error['Node']} was not compared: {error['Error']}"
+            )
     return found
 
 
-def _recorded(
-    log: ReadableLog, partition: int, advance: Advance
-) -> tuple[dict[int, list[str]], frozenset[Void]]:
+def _recorded(log: ReadableLog, partition: int, advance: Advance) -> tuple[list[Expected], frozenset[Void]]:
     """Read the whole partition, which finds a flipped byte, a missing block and a swapped segment.
 
     Returns:
-        The digests to compare, by the offset of the last entry that they cover; and the void entries.
+        The digests to compare, and the void entries.
     """
     found: dict[int, list[str]] = {}
     void: set[Void] = set()
@@ -234,7 +383,12 @@ def _recorded(
             # Later digests cover an entry that is void now.
             found = {offset: digests for offset, digests in found.items() if offset < one[0]}
         advance(1)
-    return _worth_comparing(found), frozenset(void)
+    recorded = [
+        Expected(offset, "the log records", digest)
+        for offset, digests in _worth_comparing(found).items()
+        for digest in digests
+    ]
+    return recorded, frozenset(void)
 
 
 def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:
@@ -247,21 +401,3 @@ def _worth_comparing(found: dict[int, list[str]]) -> dict[int, list[str]]:
         if offset >= due or offset == last:
             kept[offset], due = found[offset], 2 * offset
     return kept
-
-
-def _compare(state: PartitionState, digests: Sequence[str], source: str, partitions: int) -> None:
-    """Compare the state's digest with those of another source at the same position.
-
-    Raises:
-        CommandError: A digest differs.
-    """
-    if not digests:
-        return
-    ours = digest(state)
-    for other in digests:
-        if other != ours:
-            raise CommandError(
-                f"position {_place(state, partitions)}: {source} the digest {other[:16]}..., "
-                f"the log folds to {ours[:16]}...",
-                ExitCode.INTEGRITY,
-            )
