@@ -1,0 +1,194 @@
+"""Three nodes in this process on a real broker: their states are compared, rebuilt, snapshotted and restored."""
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foldb
+from foldb.embedded import Server
+from foldb.log.local.filesystem import SystemFilesystem
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.refold import refold_log
+from foldb.materializer.snapshot import SnapshotHead, write_snapshot
+from tests.behaviour.cli.conftest import at, lines
+from tests.support.raw import ask
+from tests.support.tables import table_request
+
+ITEMS = 60
+PARTITIONS = 2
+_CLUSTER = "Foldb_20261121.Cluster"
+_PATIENCE_S = 30
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Poll until a condition holds that no event announces."""
+    until = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.02)
+
+
+class Three:
+    """Three nodes with the table Cars; a node can be started and stopped."""
+
+    def __init__(self, folder: Path, log: str) -> None:
+        self.folder = folder
+        self.log = log
+        with ThreadPoolExecutor(3) as starts:
+            self.nodes = list(starts.map(self.start, ["node-0", "node-1", "node-2"]))
+        self.settle()
+        self.create("Cars")
+        for n in range(ITEMS):
+            put = {"TableName": "Cars", "Item": {"pk": {"S": f"{n}"}, "colour": {"S": "red"}}}
+            assert 200 == ask(self.urls[n % 3], "PutItem", put).status
+
+    def start(self, name: str) -> Server:
+        return foldb.serve(self.folder / name, log=self.log, partitions=PARTITIONS)
+
+    def create(self, table: str) -> None:
+        assert 200 == ask(self.urls[0], "CreateTable", table_request(table, "pk:S")).status
+        describe = {"TableName": table}
+        wait_for(
+            lambda: ask(self.urls[0], "DescribeTable", describe).body["Table"]["TableStatus"] == "ACTIVE"
+        )
+
+    @property
+    def urls(self) -> list[str]:
+        return [node.endpoint_url for node in self.nodes]
+
+    def cluster(self, url: str) -> dict[str, Any]:
+        body: dict[str, Any] = ask(url, _CLUSTER, {}).body
+        return body
+
+    def settle(self) -> None:
+        """Wait until every partition has an owner and a standby, and every node knows it."""
+        wait_for(lambda: all(self._is_settled(self.cluster(url)) for url in self.urls))
+
+    def _is_settled(self, told: dict[str, Any]) -> bool:
+        return sum(each["Answers"] for each in told["Nodes"]) == len(self.nodes) and all(
+            not one["Moving"] and one["OwnerLag"] == one["StandbyLag"] == 0 for one in told["Partitions"]
+        )
+
+    def node_of(self, partition: int, role: str) -> tuple[str, Server]:
+        """Return the address and the server of a partition's owner or standby."""
+        address = self.cluster(self.urls[0])["Partitions"][partition][role]
+        found = [node for node in self.nodes if self.cluster(node.endpoint_url)["Address"] == address]
+        return address, found[0]
+
+
+@pytest.fixture(scope="module")
+def three(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
+    three = Three(tmp_path_factory.mktemp("three"), f"kafka://{kafka}/{uuid.uuid4().hex[:12]}")
+    yield three
+    for node in three.nodes:
+        node.stop()
+
+
+def plant(node: Server, partition: int) -> None:
+    """Replace an item of the node's state, as a bug or a bit of its memory might."""
+    table = node._serving.node.partitions.hosted[partition].state.table_named("Cars")
+    assert table is not None
+    _, pk, sk, (_, size) = next(iter(table.items.scan()))
+    done = threading.Event()
+
+    def put() -> None:
+        table.items.put(pk, sk, (b"{}", size))
+        done.set()
+
+    node._loop.call_soon_threadsafe(put)
+    assert done.wait(_PATIENCE_S)
+
+
+@pytest.mark.parametrize("role", ["Owner", "Standby"])
+def test_a_wrong_item_of_one_node_is_found_and_mended(three: Three, role: str) -> None:
+    address, node = three.node_of(1, role)
+    plant(node, 1)
+    asked = next(url for url in three.urls if url != node.endpoint_url)
+
+    found = at(asked)("verify")
+    mended = at(asked)("rebuild", "Cars")
+
+    assert 9 == found.exit_code, found.output
+    assert "position 1:" in found.stderr
+    assert f"node {address} has the digest" in found.stderr
+    assert "the table Cars differs. `foldb rebuild Cars`" in found.stderr
+    assert found.stderr.count("has the digest") == 1, "the other nodes are right"
+    assert (1, False) == (mended.exit_code, json.loads(mended.stdout)["same"])
+    assert f"Cars differed from its log on node {address} and was replaced" in mended.stderr
+    for url in three.urls:
+        assert [1 + 2 * PARTITIONS + 2] == sorted({row["compared"] for row in lines(at(url)("verify"))})
+
+
+def test_every_node_rebuilds_a_table_and_finds_no_difference(three: Three) -> None:
+    for url in three.urls:
+        [row] = lines(at(url)("rebuild", "Cars"))
+        assert (ITEMS, True) == (row["items"], row["same"])
+
+
+def test_any_node_restores_a_table_as_of_a_time(three: Three) -> None:
+    """The table is deleted by then."""
+    first = three.urls[0]
+    three.create("Past")
+    for n in range(9):
+        written = ask(first, "PutItem", {"TableName": "Past", "Item": {"pk": {"S": f"{n}"}}})
+    last_ms = int(written.headers["x-foldb-log-time"])
+    wait_for(lambda: time.time() * 1000 > last_ms + 20)  # the next record has a later log time
+    assert 200 == ask(first, "DeleteItem", {"TableName": "Past", "Key": {"pk": {"S": "0"}}}).status
+    assert 200 == ask(first, "DeleteTable", {"TableName": "Past"}).status
+    moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(last_ms / 1000))}.{last_ms % 1000:03}Z"
+
+    for n, url in enumerate(three.urls):
+        restored = at(url)("rebuild", "Past", "--to", moment, "--into", f"Restored{n}")
+        assert 0 == restored.exit_code, restored.output
+        assert 9 == ask(url, "Scan", {"TableName": f"Restored{n}", "ConsistentRead": True}).body["Count"]
+
+
+def test_a_node_with_an_empty_disk_copies_snapshots(three: Three) -> None:
+    """The other nodes fold the log up to the snapshots before it starts."""
+    made = lines(at(three.folder / "node-0")("snapshot", "make", three.log))
+    leaves = next(node for node in three.nodes if node.settings.path != three.folder / "node-0")
+    three.nodes.remove(leaves)
+    leaves.stop()
+
+    node = three.start("node-3")
+    three.nodes.append(node)
+    three.settle()
+
+    hosted = node._serving.node.partitions.hosted
+    folded = {each.partition_id: each.worker.statistics().refolded for each in hosted.values()}
+    positions = {row["position"] for row in lines(at(three.folder / "node-3")("snapshot", "list"))}
+    assert positions, "the node has copied no snapshot"
+    assert positions <= {row["position"] for row in made}
+    partitions = {int(position.partition(":")[0]) for position in positions}
+    assert all(folded[partition] < 10 for partition in partitions & folded.keys()), "it folds the rest alone"
+    assert 0 == at(node.endpoint_url)("verify").exit_code
+
+
+def test_a_snapshot_of_another_history_is_named_by_verify(three: Three) -> None:
+    """Its head has the right log and record, and a chain that this log does not have."""
+    address, node = three.node_of(2, "Owner")
+    log: Any = node._serving.node.log
+    state = PartitionState()
+    refold_log(state, log, 2)
+    snapshots = node._serving.node.partitions.snapshots(2)
+    assert snapshots is not None
+    head = SnapshotHead.of(state, log.hash_of(2, state.next_offset - 1), bytes(16))
+    snapshots.folder.mkdir(exist_ok=True)
+    path = snapshots.path(head.offset)
+    write_snapshot(SystemFilesystem().open(path, create=True), head, state)
+
+    found = at(three.urls[0])("verify")
+    path.unlink()
+
+    assert 9 == found.exit_code, found.output
+    assert (
+        f"the snapshot of node {address} has the chain {'00' * 16}, the log has another history"
+        in found.stderr
+    )
