@@ -12,13 +12,13 @@ from typing import Any
 from ....log.commands import Position
 from ....materializer.digest_task import StateDigest
 from ....model.errors import ValidationError
+from ...async_calls import call
 from ...auth.rights import Right
 from ...cluster import Cluster
 from ...cluster.link import address_text
 from ...cluster.state_digests import digests_of
 from ...node import Node
 from ...partitions.digest_jobs import described
-from ..async_calls import call
 from ..operation import Answer, admin_operation
 from ..reply import Caller
 
