@@ -14,16 +14,17 @@ from ..log.commands import Position
 from ..log.log import Log
 from ..materializer.feed_requests import FedPartition
 from ..materializer.fold.state import PartitionState, Table
+from ..materializer.history.requests import PartitionWithHistory
+from ..materializer.partition import Partition
 from ..model.errors import ResourceNotFoundError
 from ..model.limits import Limits
 from ..model.slots import data_partitions
 from ..model.subscriptions import Subscription
 from ..model.tables import name_of
 from ..streams.feed.historical_feed import HistoricalFeeds
-from .api.item_counts import ItemCounter
+from .api.item_counts import TableCounter
 from .api.record_cache import RecordCache
 from .partitions import Partitions, Replica
-from .partitions.partition_chain import ThrottledPartition
 from .routing import Router
 from .settings import Settings
 
@@ -56,12 +57,12 @@ class Database:
     random_bytes: Callable[[int], bytes]
     log: Log
     partitions: Partitions
-    partition: ThrottledPartition
+    partition: Partition
     router: Router | None
-    peers: list[FedPartition]
+    peers: list[PartitionWithHistory]
     histories: HistoricalFeeds
     state: PartitionState
-    counts: ItemCounter
+    counts: TableCounter
     records: RecordCache
     _catalog: Replica
 

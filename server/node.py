@@ -12,20 +12,20 @@ from typing import Any
 
 from ..log.local import LocalLog
 from ..log.log import Log
-from ..materializer.feed_requests import FedPartition
+from ..materializer.history.requests import PartitionWithHistory
 from ..materializer.snapshot_scheduler import SnapshotScheduler
 from ..materializer.snapshot_worker import SnapshotJob
 from ..model.errors import RequestError, ResourceNotFoundError
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .clock import span
-from .cluster import Cluster
+from .cluster.cluster import Cluster
 from .cluster.rebuilds import ClusterRebuilds
 from .cluster.state_digests import handle_digests
 from .database import Database
 from .partitions import Partitions
 from .partitions.digest_jobs import DigestJobs
-from .partitions.partition_chain import chain_of
+from .partitions.partition_chain import ThrottledPartition, chain_of
 from .partitions.partition_log import open_log
 from .partitions.rebuild_job import RebuildJobs
 from .partitions.scrub_process import ScrubProcess
@@ -43,6 +43,7 @@ class Node(Database):
     """A database with the services of its process.
 
     Attributes:
+        partition: That of a Database, which can also refuse the writes to some tables.
         triggers: The subscriptions that run here.
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
@@ -50,6 +51,8 @@ class Node(Database):
         scrubbing: Finds damage in files; None where scrubs are disabled.
         cluster: This node among the nodes that share its log; None where the log is local.
     """
+
+    partition: ThrottledPartition
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class Node(Database):
         self.random_bytes = random_bytes
         self.records = RecordCache()
         self.log = log or open_log(settings, loop, clock, random_bytes, on_fatal)
-        self.peers = peers = list[FedPartition]()
+        self.peers = peers = list[PartitionWithHistory]()
         try:
             self.partitions = Partitions(
                 self.log,
@@ -205,7 +208,7 @@ class Node(Database):
             raise progress
         return progress
 
-    def _reach(self, partition_id: int, partition: FedPartition) -> None:
+    def _reach(self, partition_id: int, partition: PartitionWithHistory) -> None:
         """Send the requests of a partition to `partition` from now on: here, or on another node."""
         self.peers[partition_id] = partition
 

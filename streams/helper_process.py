@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -21,9 +21,15 @@ class ListenerClosedError(Exception):
 
 
 def start_helper(
-    module: str, job: bytes, on_line: Callable[[bytes], None], on_exit: Callable[[int], None]
+    module: str,
+    job: bytes,
+    on_line: Callable[[bytes], None],
+    on_exit: Callable[[int], None],
+    descriptors: Sequence[int] = (),
 ) -> "subprocess.Popen[bytes]":
     """Start a helper, and call `on_line` with each line that it writes and `on_exit` with its exit code, in a thread.
+
+    The helper inherits the file `descriptors`, under the same numbers.
 
     If `on_line` raises ListenerClosedError, the thread ends, and the helper ends at its next line.
 
@@ -37,6 +43,7 @@ def start_helper(
         stdout=subprocess.PIPE,
         env=helper_environment(),
         start_new_session=True,
+        pass_fds=descriptors,
     )
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)

@@ -11,15 +11,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import orjson
 
 from ...model import service
-from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError, UnknownOperationError
+from ...model.errors import (
+    InternalServerError,
+    RequestError,
+    ResourceNotFoundError,
+    UnknownOperationError,
+    ValidationError,
+)
 from ..async_calls import RefusedAtError
-from ..auth.rights import Demands, check
+from ..auth.rights import Demands, check, check_history
+from ..database import Database
 from ..node import Node
+from . import as_of
 from .admin import ADMIN
 from .min_position import READS, reach
 from .operation import Answer, AsyncHandler, Body, Handler, Operation
@@ -31,6 +39,9 @@ from .strict_json import parse
 API = "DynamoDB_20120810."
 STREAMS_API = "DynamoDBStreams_20120810."
 ADMIN_API = "Foldb_20261121."
+
+Route: TypeAlias = tuple[str | None, Handler, Demands]
+"""The name of an operation in the service model, or None; its handler; the rights that it needs."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +55,14 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
         name, handler, demands = route
         body = parse(data)
         if name is not None:
-            service.validate(name, body)
+            try:
+                service.validate(name, body)
+            except ValidationError:
+                past = as_of.past_request(name, body, node.clock())
+                if past is None:
+                    raise
+                _dispatch_past(node, route, past, body, reply)
+                return
         if reply.record is not None:
             reply.record.note(demands(body))
         if reply.bearer is not None:
@@ -59,6 +77,29 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
         reply.error(error)
     except Exception:
         _report(target, reply)
+
+
+def _dispatch_past(node: Node, route: Route, past: as_of.PastRequest, body: Body, reply: Reply) -> None:
+    """Handle a request whose tables are named with a cut, which the service model does not know."""
+    name, handler, demands = route
+    assert name is not None, "the service model has the operation"
+    as_of.rename(body, past.present)
+    service.validate(name, body)
+    if reply.bearer is not None:
+        check_history(reply.bearer, demands(body))
+    as_of.rename(body, past.past)
+    if reply.record is not None:
+        reply.record.note(demands(body))
+
+    def handle(database: Database) -> None:
+        # The handlers of reads take a Database, not a Node.
+        _handle(cast(Node, database), handler, body, reply, caught_up=True)
+
+    begin = partial(as_of.open_past, node, past, name, reply, handle)
+    if reply.after is not None and name in READS:
+        reach(node, reply.after.decode("latin-1"), reply, begin)
+    else:
+        begin()
 
 
 def _handle(node: Node, handler: Handler, body: Body, reply: Reply, *, caught_up: bool = False) -> None:
@@ -76,7 +117,7 @@ def _handle(node: Node, handler: Handler, body: Body, reply: Reply, *, caught_up
 
 def _refuse(node: Node, error: ResourceNotFoundError, retry: Callable[[], None] | None, reply: Reply) -> None:
     """Reply with the error; where the catalog may be behind its log, retry once it has caught up."""
-    if node.router is None or retry is None:
+    if retry is None or node.router is None:
         reply.error(error)
     else:
         node.catch_up(retry)
@@ -176,9 +217,7 @@ async def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> None:
     await _Rest(work, awaited)
 
 
-def _routes(
-    prefix: str, operations: dict[str, Operation], *, is_modelled: bool = True
-) -> dict[bytes, tuple[str | None, Handler, Demands]]:
+def _routes(prefix: str, operations: dict[str, Operation], *, is_modelled: bool = True) -> dict[bytes, Route]:
     return {
         f"{prefix}{name}".encode(): (
             name if is_modelled else None,
@@ -190,7 +229,7 @@ def _routes(
 
 
 # foldb's own operations are in no service model: they validate their requests themselves.
-_ROUTES: dict[bytes, tuple[str | None, Handler, Demands]] = {
+_ROUTES: dict[bytes, Route] = {
     **_routes(API, OPERATIONS),
     **_routes(STREAMS_API, STREAMS),
     **_routes(ADMIN_API, ADMIN, is_modelled=False),

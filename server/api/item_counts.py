@@ -4,15 +4,17 @@ The counts are exact, and reading them is cheap. With several partitions they ar
 DynamoDB's counts are up to six hours old; a setting delays these, too, so that programs can be tested with old counts.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from ...log.commands import Position
 from ...materializer.fold.state import Table
 from ...materializer.fold.storage import Store
-from ...materializer.partition import Partition
+from ...materializer.partition import Partition, ResultPosition
 from ...model.capacity import storage_bytes
 from ...model.errors import RequestError
+from ..routing.fan_in import joined
 
 
 class ItemCount(NamedTuple):
@@ -22,8 +24,23 @@ class ItemCount(NamedTuple):
     bytes: int
 
 
-Counts: TypeAlias = tuple[ItemCount, dict[str, ItemCount]]
+class Counts(NamedTuple):
+    """The counts of a table and of its indexes, and the position that they are true of; None if that is not known."""
+
+    items: ItemCount
+    indexes: dict[str, ItemCount]
+    position: ResultPosition | None = None
+
+
 Callback: TypeAlias = Callable[[Counts], None]
+
+
+class TableCounter(Protocol):
+    """Counts the items of tables."""
+
+    def of(self, table: Table, callback: Callback) -> None:
+        """Count a table and its indexes."""
+        ...
 
 
 class ItemCounter:
@@ -49,12 +66,14 @@ class ItemCounter:
         if counted is None or now - counted[0] >= self._refresh_ms:
             self._count(table, partial(self._cache, table_id, callback))
         else:
-            items, indexes = counted[1]
-            callback((items, {name: indexes.get(name, ItemCount(0, 0)) for name in table.indexes}))
+            items, indexes, _ = counted[1]
+            callback(Counts(items, {name: indexes.get(name, ItemCount(0, 0)) for name in table.indexes}))
 
     def _count(self, table: Table, callback: Callback) -> None:
         if self._partitions is None:
-            callback((_of(table.items), {name: _of(index.store) for name, index in table.indexes.items()}))
+            callback(
+                Counts(_of(table.items), {name: _of(index.store) for name, index in table.indexes.items()})
+            )
         else:
             self._partitions.status(lambda status: callback(_added_up(table, status)))
 
@@ -69,13 +88,26 @@ def _of(store: Store) -> ItemCount:
 
 
 def _added_up(table: Table, status: dict[str, Any] | RequestError) -> Counts:
-    each = [] if isinstance(status, RequestError) else status.values()
-    counts = [figures["counts"] for figures in each if not isinstance(figures, RequestError)]
-    indexes = table.definition.indexes
-    return _sum(counts, table.definition.id), {index.name: _sum(counts, index.id) for index in indexes}
+    each = {} if isinstance(status, RequestError) else status
+    figures = {int(name): found for name, found in each.items() if not isinstance(found, RequestError)}
+    counts = [{int(owner): count for owner, count in found["counts"].items()} for found in figures.values()]
+    positions = [
+        Position(partition_id, found["position"], time_ms=found["log_time"])
+        for partition_id, found in figures.items()
+    ]
+    return counts_of(table, counts, joined(positions) if positions else None)
 
 
-def _sum(counts: Iterable[dict[str, tuple[int, int]]], owner: int) -> ItemCount:
-    found = [each[str(owner)] for each in counts if str(owner) in each]
+def counts_of(
+    table: Table, counts: Iterable[Mapping[int, Sequence[int]]], position: ResultPosition | None
+) -> Counts:
+    """Add up the counts of partitions: the number and the bytes of entries, by the id of the table or index."""
+    each = list(counts)
+    indexes = {index.name: _sum(each, index.id) for index in table.definition.indexes}
+    return Counts(_sum(each, table.definition.id), indexes, position)
+
+
+def _sum(counts: Iterable[Mapping[int, Sequence[int]]], owner: int) -> ItemCount:
+    found = [each[owner] for each in counts if owner in each]
     items, size = sum(items for items, _ in found), sum(size for _, size in found)
     return ItemCount(items, storage_bytes(items, size))

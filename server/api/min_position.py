@@ -5,20 +5,18 @@
 So a client reads its own writes on another node, and in a global index, which otherwise follows a little later.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...log.commands import Cut, Position
 from ...materializer.partition import ResultPosition
+from ...model.cuts import NamedPosition, parse_positions
 from ...model.errors import RequestError, ValidationError
 from ..database import Database
 from .reply import Reply
 
 # The operations that wait. A write is at the end of its log in any case.
 READS = frozenset(("BatchGetItem", "GetItem", "Query", "Scan", "TransactGetItems"))
-
-_position = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,18})(?:\.([0-9]{1,5}))?").fullmatch
 
 
 def reach(database: Database, text: str, reply: Reply, proceed: Callable[[], None]) -> None:
@@ -44,18 +42,26 @@ def parse_position(text: str, partitions: int) -> ResultPosition:
     Raises:
         ValidationError: The text is not a position of this log.
     """
-    positions = tuple(_read(part, partitions) for part in text.split(",", maxsplit=partitions))
-    if len({position.partition for position in positions}) < len(positions):
-        raise _malformed(text)
+    try:
+        named = parse_positions(",".join(part.strip() for part in text.split(",", maxsplit=partitions)))
+        positions = tuple(positions_of(named, partitions))
+    except ValueError:
+        raise ValidationError(
+            f"`{text[:100]}` is not a position of this log, as x-foldb-position has them"
+        ) from None
     return positions[0] if len(positions) == 1 else Cut(positions)
 
 
-def _read(text: str, partitions: int) -> Position:
-    match = _position(text.strip())
-    if match is None or (match[1] is None) != (partitions == 1) or int(match[1] or 0) >= partitions:
-        raise _malformed(text)
-    return Position(int(match[1] or 0), int(match[2]), None if match[3] is None else int(match[3]))
+def positions_of(named: Sequence[NamedPosition], partitions: int) -> list[Position]:
+    """Return the positions in a log with that many partitions.
 
-
-def _malformed(text: str) -> ValidationError:
-    return ValidationError(f"`{text[:100]}` is not a position of this log, as x-foldb-position has them")
+    Raises:
+        ValueError: A position names a partition that the log does not have, or names none of several.
+    """
+    positions = []
+    for each in named:
+        if (each.partition is None) != (partitions == 1) or (each.partition or 0) >= partitions:
+            form = "OFFSET.INDEX" if partitions == 1 else f"PARTITION:OFFSET.INDEX, PARTITION < {partitions}"
+            raise ValueError(f"a position of this log is {form}")
+        positions.append(Position(each.partition or 0, each.offset, each.index))
+    return positions

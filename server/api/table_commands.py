@@ -94,7 +94,7 @@ def describe_to(
     """Reply with the description of `definition` and the counts of `table` in `member`, without the `omit` members."""
 
     def on_counted(counts: Counts) -> None:
-        own, indexes = counts
+        own, indexes, counted_at = counts
         description = describe(
             definition,
             item_count=own.items,
@@ -103,10 +103,10 @@ def describe_to(
             time_ms=database.clock(),
         )
         shown = {name: value for name, value in description.items() if name not in omit}
-        reply.ok(orjson.dumps({member: shown}), position)
+        reply.ok(orjson.dumps({member: shown}), position or counted_at)
 
     if table is None:
-        on_counted((ItemCount(0, 0), {}))
+        on_counted(Counts(ItemCount(0, 0), {}))
     else:
         database.counts.of(table, on_counted)
 

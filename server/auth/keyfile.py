@@ -11,6 +11,7 @@
     read = ["Log*"]                      # table names; * matches any text
     write = ["Orders", "Orders-*"]       # write includes read,
     admin = []                           # admin includes write
+    history = ["Orders"]                 # may read the past: deleted items too; so may admin = ["*"]
     monitor = true                       # may read GET /metrics and the status; so may admin = ["*"]
 
 Verifying a signature takes the secret itself, so the file contains it. A reader of the file can use every key.
@@ -37,7 +38,7 @@ _SECRET_BYTES = 30
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST_SECRET = 16
 _OTHERS = 0o077
-_MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin", "monitor"}
+_MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin", "history", "monitor"}
 _HEAD = "# The access keys of foldb, written by `foldb key`, which removes other comments.\n"
 
 
@@ -166,6 +167,7 @@ def _key(key_id: str, members: dict[str, Any]) -> Key:
             _of_type(members.get("note", ""), str),
             Rights(
                 *(_patterns(members.get(right, [])) for right in ("read", "write", "admin")),
+                history=_patterns(members.get("history", [])),
                 monitor=_of_type(members.get("monitor", False), bool),
             ),
         )
@@ -219,6 +221,8 @@ def _toml(cluster_secret: bytes | None, keys: Iterable[Key]) -> str:
             for right, patterns in key.rights.patterns.items()
             if patterns
         ]
+        if key.rights.history:
+            lines.append(f"history = [{', '.join(map(_quoted, key.rights.history))}]")
         if key.rights.monitor:
             lines.append("monitor = true")
         lines.append("")

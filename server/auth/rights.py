@@ -3,7 +3,8 @@
     operation.demands(body)  ──►  (action, right, table), ...  ──►  check: all of them, or AccessDeniedException
 
 Every operation declares its demands (api/operation.py). An index belongs to its table. An operation on no table or on
-all tables demands a right on the table `*`, which only the pattern `*` matches. The status and the metrics of a node
+all tables demands a right on the table `*`, which only the pattern `*` matches. A read of the past demands the right
+`history` on the name before the cut (check_history). The status and the metrics of a node
 demand a right on NODE, which the right `monitor` grants, and the right to administer all tables.
 """
 
@@ -37,6 +38,8 @@ class Rights:
     """The tables that a key may read, write and administer, as patterns in which `*` matches any text.
 
     Attributes:
+        history: The patterns of the tables whose past the key may read. The past has deleted items, so this is a right
+            of its own, which a right to the present does not include.
         monitor: Whether the key may read the status and the metrics of a node, which name all tables.
     """
 
@@ -46,8 +49,10 @@ class Rights:
         write: Iterable[str] = (),
         admin: Iterable[str] = (),
         *,
+        history: Iterable[str] = (),
         monitor: bool = False,
     ) -> None:
+        self.history = tuple(history)
         self.monitor = monitor
         self.patterns = {Right.READ: tuple(read), Right.WRITE: tuple(write), Right.ADMIN: tuple(admin)}
         self._levels = [
@@ -70,6 +75,12 @@ class Rights:
             if len(self._cache) < _TABLES_MAX:
                 self._cache[table] = right
         return right
+
+    def has_history(self, table: str) -> bool:
+        """Return whether the key may read the past of a table. A key that administers all tables may."""
+        return self.on(EVERYTHING) >= Right.ADMIN or any(
+            re.fullmatch(translate(pattern), table) for pattern in self.history
+        )
 
 
 def is_pattern(text: str) -> bool:
@@ -103,12 +114,27 @@ def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
     for action, right, table in demands:
         name = NODE if table is NODE else name_of(table)
         if bearer.rights.on(name) < right:
-            resource = "node" if name is NODE else f"table/{name}"
-            raise AccessDeniedError(
-                f"User: arn:aws:iam::000000000000:user/{bearer.id} is not authorized to perform: {action} on resource: "
-                f"arn:aws:dynamodb:us-east-1:000000000000:{resource} "
-                f"because no identity-based policy allows the {action} action"
-            )
+            raise _denied(bearer, action, "node" if name is NODE else f"table/{name}")
+
+
+def check_history(bearer: Bearer, demands: Iterable[Demand]) -> None:
+    """Check that a key may read the past of all tables of a read, whose names have no cut.
+
+    Raises:
+        AccessDeniedError: The key may not.
+    """
+    for _, _, table in demands:
+        assert table is not NODE, "a read of the past names tables"
+        if not bearer.rights.has_history(name_of(table)):
+            raise _denied(bearer, "foldb:ReadHistory", f"table/{name_of(table)}")
+
+
+def _denied(bearer: Bearer, action: str, resource: str) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"User: arn:aws:iam::000000000000:user/{bearer.id} is not authorized to perform: {action} on resource: "
+        f"arn:aws:dynamodb:us-east-1:000000000000:{resource} "
+        f"because no identity-based policy allows the {action} action"
+    )
 
 
 def each_table(operation: str, right: Right) -> Demands:

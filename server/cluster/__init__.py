@@ -9,7 +9,3 @@
 Ownership is a hint and never a lock. Every node that has folded a partition may append to it and answer for it, because
 the fold decides about the effect of an entry. So a node with an old routing table is slow, but its data are right.
 """
-
-from .cluster import Cluster
-
-__all__ = ["Cluster"]

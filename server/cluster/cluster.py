@@ -17,7 +17,7 @@ from ssl import SSLContext
 from typing import Any, Final, Protocol
 
 from ...log.commands import Position
-from ...materializer.feed_requests import FedPartition
+from ...materializer.history.requests import PartitionWithHistory
 from ...model.errors import FoldbError, RequestError
 from ...model.limits import Limits
 from ..partitions import Partitions
@@ -102,7 +102,7 @@ class Cluster:
         self,
         config: NodeConfig,
         partitions: Partitions,
-        reach: Callable[[int, FedPartition], None],
+        reach: Callable[[int, PartitionWithHistory], None],
         loop: asyncio.AbstractEventLoop,
         random_bytes: Callable[[int], bytes],
     ) -> None:

@@ -44,6 +44,16 @@ from ...materializer.fold.outcomes import (
     Units,
 )
 from ...materializer.fold.storage import Stored
+from ...materializer.history.history import PartitionCut, TimeCut
+from ...materializer.history.requests import (
+    DescribeTables,
+    GetItems,
+    PastAnswer,
+    PastItems,
+    PastRead,
+    PastTable,
+    PastTables,
+)
 from ...materializer.partition import Conflict, Found, Page, QueryRequest, ResultPosition, ScanRequest
 from ...model import errors
 from ...model.errors import (
@@ -214,6 +224,63 @@ def _decode_read(message: WireMessage[R], data: PlainValue, limits: Limits) -> R
         compiled = parameters.read(body, limits)
         request.plan, request.values, request.source = compiled.plan, compiled.values, body
     return request
+
+
+# The past
+
+_PAST_TABLE: Final = WireMessage(PastTable)
+_GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN = range(4)
+_PAST_ITEMS, _PAST_PAGE, _PAST_TABLES = range(3)
+
+
+def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
+    """Return a cut and a read: a time is an integer, a position is a list."""
+    encoded = cut.time_ms if isinstance(cut, TimeCut) else encode_position(cut)
+    match read:
+        case GetItems(keys):
+            return [encoded, _GET_ITEMS, keys]
+        case DescribeTables(names):
+            return [encoded, _DESCRIBE_TABLES, names]
+        case QueryRequest():
+            return [encoded, _PAST_QUERY, encode_query(read)]
+        case ScanRequest():
+            return [encoded, _PAST_SCAN, encode_scan(read)]
+
+
+def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRead]:
+    """Return the cut and the read, compiled with the limits of this node."""
+    encoded, tag, body = data
+    cut = TimeCut(encoded) if isinstance(encoded, int) else decode_position(encoded)
+    if tag == _GET_ITEMS:
+        return cut, GetItems(decode_keys(body))
+    if tag == _DESCRIBE_TABLES:
+        return cut, DescribeTables([str(name) for name in body])
+    if tag == _PAST_QUERY:
+        return cut, decode_query(body, limits)
+    if tag == _PAST_SCAN:
+        return cut, decode_scan(body, limits)
+    raise ValueError(f"a read of the kind {tag!r}")
+
+
+def encode_past_answer(value: PastAnswer) -> PlainValue:
+    """Return an answer, with the index of its class first."""
+    match value:
+        case PastItems(items):
+            return [_PAST_ITEMS, items]
+        case Page():
+            return [_PAST_PAGE, PAGE.encode(value)]
+        case PastTables(tables):
+            return [_PAST_TABLES, [_PAST_TABLE.encode(each) for each in tables]]
+
+
+def decode_past_answer(data: PlainValue) -> PastAnswer:
+    """Return the answer."""
+    tag, body = data
+    if tag == _PAST_ITEMS:
+        return PastItems([decode_stored(each) for each in body])
+    if tag == _PAST_PAGE:
+        return PAGE.decode(body)
+    return PastTables([_PAST_TABLE.decode(each) for each in body])
 
 
 # Change feeds

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 from ...log.commands import Command, Position
 from ...materializer.feed_requests import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed
+from ...materializer.history.history import PartitionCut
+from ...materializer.history.requests import OnPast, PastRead
 from ...materializer.partition import (
     EncodedKey,
     OnFound,
@@ -31,7 +33,7 @@ from ...materializer.partition import (
 )
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
 from .link import Answered, CallResult, Link, Lost, Timeouts, Unsent
-from .wire import FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
+from .wire import AS_OF, FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
 
 PartitionRoute: TypeAlias = Partition | Link | None
 """Where a partition is served: in this process, on another node, or nowhere at the moment."""
@@ -96,6 +98,10 @@ class RemotePartition:
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         """Read the feed where the partition is served. Every node that serves it has the same feed."""
         self._call(FEED, (request,), done)
+
+    def as_of(self, cut: PartitionCut, read: PastRead, done: OnPast) -> None:
+        """Read the past where the partition is served. Every node that serves it has the same past."""
+        self._call(AS_OF, (cut, read), done)
 
     def _call(
         self,

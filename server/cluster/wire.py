@@ -182,7 +182,16 @@ CALL: Final = Method(
     has_position=False,
 )
 
-METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED, CALL)
+AS_OF: Final = Method(
+    "as_of",
+    11,
+    messages.encode_past,
+    lambda data, limits: list(messages.decode_past(data, limits)),
+    _or_error(messages.encode_past_answer),
+    _read_or_error(messages.decode_past_answer),
+)
+
+METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED, CALL, AS_OF)
 
 
 def frame(value: PlainValue) -> bytes:

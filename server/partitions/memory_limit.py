@@ -9,9 +9,9 @@ refused: the sending partition has already committed them.
 from collections.abc import Callable, Iterable
 
 from ...log.commands import Command, Position, Put, Transact, Update
-from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.outcomes import Failed
 from ...materializer.fold.storage import Store
+from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.partition import OnOutcome
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
@@ -63,13 +63,14 @@ class BoundedPartition(DelegatingPartition):
     """A partition that refuses writes while memory is full."""
 
     def __init__(
-        self, partition: FedPartition, memory: MemoryLimit, position: Callable[[], Position]
+        self, partition: PartitionWithHistory, memory: MemoryLimit, position: Callable[[], Position]
     ) -> None:
         super().__init__(partition)
         self._memory = memory
         self._position = position
         self.get_isolated = partition.get_isolated
         self.feed = partition.feed
+        self.as_of = partition.as_of
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command, unless memory is full and the command could add data."""

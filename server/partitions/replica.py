@@ -20,6 +20,7 @@ from ...materializer.digest_task import DIGEST_ITEMS_MAX
 from ...materializer.disposer import Disposer, stores_of
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState
+from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
@@ -38,9 +39,14 @@ from ...streams.feed.historical_feed import (
     in_thread,
 )
 from ...streams.feed.replay_worker import ReplayTask
+from ..history.process import HistoryProcess
+from ..history.reader import PastReader
+from ..history.thread import HistoryThread
+from ..history.worker import HistoryJob
 from ..settings import Settings
 from .historical_reads import HistoricalReads
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
+from .past_reads import HistoricalPartition, PastReads
 from .read_ahead import ReadAhead
 
 _ID_BYTES = 16
@@ -67,7 +73,7 @@ class Replica:
         self,
         partition_id: int,
         worker: Worker,
-        partition: FedPartition,
+        partition: PartitionWithHistory,
         feed: Feed,
         make_owner: Callable[[Worker], Owner],
     ) -> None:
@@ -186,6 +192,7 @@ class Partitions:
             self._reading_files,
         )
         self.historical_reads = HistoricalReads(self.histories, loop)
+        self._past_reads = PastReads(self._past_reader(deliver), loop, self.count, self._is_shared)
 
     def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
         """Fold a partition from what is stored of it: the log after its newest snapshot.
@@ -210,7 +217,9 @@ class Partitions:
         if not self._is_shared:
             worker.open(self._progress)
         feed.serve(self._writing, self._reading_files)
-        partition = self._partition(worker, feed)
+        partition: PartitionWithHistory = HistoricalPartition(
+            self._partition(worker, feed), worker, self._past_reads
+        )
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
@@ -258,6 +267,7 @@ class Partitions:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
         self.memory.close()
         self.histories.close()
+        self._past_reads.reader.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
         items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())
@@ -342,6 +352,22 @@ class Partitions:
             return (separate if self._is_in_place() else threaded)(task, folder, on_progress)
 
         return make
+
+    def _past_reader(self, deliver: Deliver) -> PastReader:
+        """Return the reader of the histories, in another process if that can read the log."""
+        settings = self._settings
+        if not self._is_shared and not isinstance(self.log, LocalLog):
+            return HistoryThread(self.log, deliver)
+        return HistoryProcess(
+            HistoryJob(
+                self.log.genesis(0).log_id.hex(),
+                database=None if settings.path is None or self._is_shared else str(settings.path.absolute()),
+                kafka=settings.log,
+                security=None if settings.kafka_settings is None else str(settings.kafka_settings.absolute()),
+                variables=dict(settings.kafka_variables),
+            ),
+            self._loop,
+        )
 
     def _history_folder(self) -> Path | None:
         """Return the folder of replayed changes: in the folder of the log, if its path still leads there."""

@@ -6,6 +6,8 @@ from typing import Any
 from ...log.commands import Command, Position
 from ...materializer.feed_requests import FeedRequest, OnFed
 from ...materializer.fold.outcomes import Failed
+from ...materializer.history.history import PartitionCut
+from ...materializer.history.requests import OnPast, PastRead
 from ...materializer.partition import (
     OnOutcome,
     OnReached,
@@ -40,6 +42,9 @@ class UnassignedPartition:
     scan = query
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:  # noqa: ARG002
+        done(ServiceUnavailableError(), _UNKNOWN)
+
+    def as_of(self, cut: PartitionCut, read: PastRead, done: OnPast) -> None:  # noqa: ARG002
         done(ServiceUnavailableError(), _UNKNOWN)
 
     def reach(self, position: ResultPosition, done: OnReached) -> None:  # noqa: ARG002

@@ -13,6 +13,7 @@ from ...log.commands import Position
 from ...log.log import Log
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState, Table
+from ...materializer.history.requests import PartitionWithHistory
 from ...model.limits import Limits
 from ...model.subscriptions import Subscription
 from ...streams.feed.historical_feed import HistoricalFeeds
@@ -38,7 +39,7 @@ class SubscriptionContext(Protocol):
     state: PartitionState
     partition: ThrottledPartition
     partitions: Partitions
-    peers: list[FedPartition]
+    peers: list[PartitionWithHistory]
 
     @property
     def position(self) -> Position: ...

@@ -7,7 +7,7 @@ from ....log.log import SharedLog
 from ....model.errors import LogError, ValidationError
 from ...async_calls import call
 from ...auth.rights import Right
-from ...cluster import Cluster
+from ...cluster.cluster import Cluster
 from ...cluster.link import PeerAddress, address_text
 from ...cluster.routes import Route
 from ...node import Node

@@ -14,7 +14,7 @@ from ....materializer.digest_task import StateDigest
 from ....model.errors import ValidationError
 from ...async_calls import call
 from ...auth.rights import Right
-from ...cluster import Cluster
+from ...cluster.cluster import Cluster
 from ...cluster.link import address_text
 from ...cluster.state_digests import digests_of
 from ...node import Node
@@ -30,7 +30,7 @@ async def digest(node: Node, body: dict[str, Any], _: Caller) -> Answer | dict[s
     if not isinstance(partition_id, int | None) or (partition_id or 0) not in range(node.partitions.count):
         raise ValidationError(f"Digest takes a Partition from 0 to {node.partitions.count - 1}")
     if node.cluster is None:
-        return Answer(*await call(node.loop, node.digests.ask))
+        return Answer(*await call(node.digests.ask))
     partitions = range(node.partitions.count) if partition_id is None else [partition_id]
     found: dict[str, Any] = {"Digests": [], "Errors": []}
     for each in partitions:

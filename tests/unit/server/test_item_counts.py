@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import cast
 
+from foldb.log.commands import Cut, Position
 from foldb.materializer.fold.state import Table
 from foldb.materializer.partition import Partition
 from foldb.model.errors import InternalServerError
@@ -28,19 +29,20 @@ def test_counts_are_exact_unless_they_may_be_old() -> None:
     counter = ItemCounter(lambda: 0, refresh_ms=0)
     cars.items.put(b"a", b"", (b"{}", 10))
 
-    assert (ItemCount(1, 110), {}) == counts(counter, cars)
+    assert Counts(ItemCount(1, 110), {}) == counts(counter, cars)
 
 
 def test_counts_are_sums_over_the_partitions_that_answer() -> None:
     figures = {
-        "0": {"counts": {"1": [0, 0]}},
-        "1": {"counts": {"1": [3, 30], "7": [9, 9]}},
+        "0": {"counts": {"1": [0, 0]}, "position": 5, "log_time": 100},
+        "1": {"counts": {"1": [3, 30], "7": [9, 9]}, "position": 6, "log_time": 300},
         "2": InternalServerError(),
-        "3": {"counts": {"1": [1, 10]}},
+        "3": {"counts": {"1": [1, 10]}, "position": 7, "log_time": 200},
     }
     partitions = cast(Partition, SimpleNamespace(status=lambda done: done(figures)))
 
-    assert (ItemCount(4, 440), {}) == counts(ItemCounter(lambda: 0, 0, partitions), table())
+    cut = Cut((Position(0, 5), Position(1, 6), Position(3, 7)), time_ms=300)
+    assert Counts(ItemCount(4, 440), {}, cut) == counts(ItemCounter(lambda: 0, 0, partitions), table())
 
 
 def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:
@@ -51,6 +53,6 @@ def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:
     cars.items.put(b"a", b"", (b"{}", 10))
 
     now = 999
-    assert (ItemCount(0, 0), {}) == counts(counter, cars)
+    assert Counts(ItemCount(0, 0), {}) == counts(counter, cars)
     now = 1000
-    assert (ItemCount(1, 110), {}) == counts(counter, cars)
+    assert Counts(ItemCount(1, 110), {}) == counts(counter, cars)

@@ -27,7 +27,7 @@ class Taken:
     def submit(self, command: object, size: int, done: object) -> None:
         self.commands.append(command)
 
-    get = get_all = get_isolated = query = scan = reach = status = feed = submit
+    get = get_all = get_isolated = query = scan = reach = status = feed = as_of = submit
 
 
 def state_of(count: int) -> tuple[PartitionState, Table]:

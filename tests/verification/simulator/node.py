@@ -18,9 +18,11 @@ from foldb.materializer.owner import Owner
 from foldb.materializer.partition import Partition
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.materializer.worker import Worker
+from foldb.server.partitions.past_reads import HistoricalPartition, PastReads
 from foldb.server.partitions.replica import Replica
 from foldb.server.routing import Router
 from foldb.streams.feed import Feed
+from tests.support.refold_reader import RefoldReader
 from tests.verification.simulator.log import LogSeen
 from tests.verification.simulator.network import Remote
 from tests.verification.simulator.timeline import Process
@@ -136,7 +138,9 @@ class Node:
             scheduler=process,
             strict=world.strict_reads,
         )
-        hosted = self.hosted[number] = Replica(number, worker, partition, feed, self._owner)
+        reads = PastReads(RefoldReader(self._log), process, self._log.genesis(0).partitions, is_shared=True)
+        historical = HistoricalPartition(partition, worker, reads)
+        hosted = self.hosted[number] = Replica(number, worker, historical, feed, self._owner)
         hosted.catch_up(_nothing)
         return hosted
 

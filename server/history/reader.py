@@ -1,0 +1,24 @@
+"""The interface of the histories of this node's partitions."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from ...log.commands import Position
+from ...materializer.history.history import PartitionCut
+from ...materializer.history.requests import PastAnswer, PastRead
+from ...model.errors import RequestError
+
+OnRead: TypeAlias = Callable[[PastAnswer | RequestError | None, Position], None]
+"""Called on the loop with the answer and the position of the state; None if the cut is not folded yet."""
+
+
+class PastReader(Protocol):
+    """Reads the past of partitions."""
+
+    def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
+        """Read the state of a partition at a cut; call `done` exactly once."""
+        ...
+
+    def close(self) -> None:
+        """Stop. Reads under way are answered with an error."""
+        ...

@@ -1,0 +1,49 @@
+"""The histories of a log in memory, which no other process can read: in a thread, which starts with the first read."""
+
+import logging
+
+from ...log.commands import Position
+from ...log.log import Deliver, Log
+from ...materializer.history.history import History, NotFoldedError, PartitionCut
+from ...materializer.history.reads import read_past
+from ...materializer.history.refold_history import RefoldHistory
+from ...materializer.history.requests import PastAnswer, PastRead
+from ...model.errors import InternalServerError, RequestError
+from ...streams.feed import ThreadExecutor
+from .reader import OnRead
+
+logger = logging.getLogger(__name__)
+
+
+class HistoryThread:
+    """A `PastReader` over a log in memory."""
+
+    def __init__(self, log: Log, deliver: Deliver) -> None:
+        """`deliver` schedules a callback on the loop."""
+        self._log = log
+        self._partitions = log.genesis(0).partitions
+        self._executor = ThreadExecutor("history", deliver)
+        self._histories: dict[int, History] = {}
+
+    def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
+        """Read the state of a partition at a cut."""
+
+        def job() -> tuple[PastAnswer | RequestError | None, Position]:
+            history = self._histories.setdefault(partition_id, RefoldHistory(self._log, partition_id))
+            return read_past(history, cut, read, self._partitions)
+
+        def answer(found: tuple[PastAnswer | RequestError | None, Position] | Exception) -> None:
+            if isinstance(found, NotFoldedError):
+                found = None, Position(partition_id, -1)
+            elif isinstance(found, Exception):
+                logger.error(
+                    "cannot read the past of partition %d; the read fails", partition_id, exc_info=found
+                )
+                found = InternalServerError(), Position(partition_id, -1)
+            done(*found)
+
+        self._executor.submit(job, answer)
+
+    def close(self) -> None:
+        """Answer the reads under way, and end the thread."""
+        self._executor.close()

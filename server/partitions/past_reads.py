@@ -1,0 +1,115 @@
+"""Reads of the past of the partitions that this process folds.
+
+    as_of ──► the log has passed the cut? ──► the reader of the histories ──► answered
+                 └── no: a Barrier, or wait        └── not folded yet: wait, with a deadline
+
+A time T is final in a partition once its log time is above T. An idle log has no later record, so a Barrier is
+appended: it changes nothing, and log time passes T.
+"""
+
+from dataclasses import dataclass
+from typing import Final, cast
+
+from ...log.commands import Barrier, Position
+from ...materializer.feed_requests import FedPartition
+from ...materializer.fold.outcomes import Failed, Outcome
+from ...materializer.history.history import PartitionCut, TimeCut
+from ...materializer.history.requests import OnPast, PastAnswer, PastRead
+from ...materializer.partition import ResultPosition
+from ...materializer.worker import Scheduler, Worker
+from ...model.errors import RequestError, ServiceUnavailableError, ValidationError
+from ..history.reader import PastReader
+from .partition_chain import DelegatingPartition
+
+DEADLINE_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 0.002
+_MAX_PAUSE_S: Final = 0.1
+_NOT_FOLDED: Final = "The history is not folded up to this point yet: try again."
+
+
+@dataclass(frozen=True, slots=True)
+class PastReads:
+    """How the past of the partitions of this process is read.
+
+    Attributes:
+        reader: Reads the histories.
+        scheduler: The event loop.
+        partitions: The number of partitions of the log.
+        is_shared: Whether other processes append to the log, so that a position may exist that is not folded here yet.
+        deadline: Seconds that a read may wait until the history has folded its cut.
+    """
+
+    reader: PastReader
+    scheduler: Scheduler
+    partitions: int
+    is_shared: bool
+    deadline: float = DEADLINE_S
+
+
+class _Read:
+    """One read of the past, of a worker's partition."""
+
+    def __init__(
+        self, reads: PastReads, worker: Worker, cut: PartitionCut, read: PastRead, done: OnPast
+    ) -> None:
+        self._reads = reads
+        self._worker = worker
+        self._cut = cut
+        self._read = read
+        self._done = done
+        self._waited = 0.0
+
+    def attempt(self) -> None:
+        """Answer, or try again later."""
+        cut, worker = self._cut, self._worker
+        if isinstance(cut, TimeCut):
+            if worker.state.log_time <= cut.time_ms:
+                worker.submit(Barrier(), 0, self._on_barrier)
+                return
+        elif cut.offset >= worker.state.next_offset:
+            error = ValidationError(f"The log ends before position {cut.text(self._reads.partitions)}")
+            if self._reads.is_shared:
+                self._wait(error)
+            else:
+                self._done(error, worker.position)
+            return
+        self._reads.reader.read(worker.position.partition, cut, self._read, self._on_answer)
+
+    def _on_barrier(self, outcome: Outcome, position: ResultPosition) -> None:
+        if isinstance(outcome, Failed):
+            self._done(outcome.error, position)
+        elif self._worker.state.log_time > cast(TimeCut, self._cut).time_ms:
+            self.attempt()
+        else:  # the clock has not passed the cut, which is now
+            self._wait(ServiceUnavailableError(_NOT_FOLDED))
+
+    def _on_answer(self, answer: PastAnswer | RequestError | None, position: Position) -> None:
+        if answer is None:
+            self._wait(ServiceUnavailableError(_NOT_FOLDED))
+        else:
+            self._done(answer, position)
+
+    def _wait(self, error: RequestError) -> None:
+        """Try again after a pause; after the deadline answer with the error."""
+        if self._waited >= self._reads.deadline:
+            self._done(error, self._worker.position)
+            return
+        pause = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._waited))
+        self._waited += pause
+        self._reads.scheduler.call_later(pause, self.attempt)
+
+
+class HistoricalPartition(DelegatingPartition):
+    """A partition of this process whose past can be read."""
+
+    def __init__(self, partition: FedPartition, worker: Worker, reads: PastReads) -> None:
+        super().__init__(partition)
+        self.submit = partition.submit
+        self.get_isolated = partition.get_isolated
+        self.feed = partition.feed
+        self._worker = worker
+        self._reads = reads
+
+    def as_of(self, cut: PartitionCut, read: PastRead, done: OnPast) -> None:
+        """Read the state at a cut."""
+        _Read(self._reads, self._worker, cut, read, done).attempt()
