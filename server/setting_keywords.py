@@ -19,6 +19,7 @@ class SettingKeywords(TypedDict, total=False):
     fsync: Literal["always", "interval", "never"]
     segment_bytes: int
     snapshot_every: int
+    history: bool
     scrub_every_ms: int
     scrub_rate: int
     keys: str | Path | None

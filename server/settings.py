@@ -198,6 +198,15 @@ class Settings:
             command_default=1_000_000,
         ),
     ] = 0
+    history: Annotated[
+        bool,
+        Setting(
+            "Keep the history of all items from the start, in a child process with a database of its own in the "
+            "folder `history`. Without it, the first read of the past builds the history.",
+            Group.STORAGE,
+            "--history",
+        ),
+    ] = False
     scrub_every_ms: Annotated[
         int,
         Setting(

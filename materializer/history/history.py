@@ -13,6 +13,8 @@ from typing import Protocol, TypeAlias
 from ...log.commands import Position
 from ...model.errors import FoldbError
 from ...model.limits import Limits
+from ..fold.read_requests import Page
+from ..fold.reads import Request
 from ..fold.state import Table
 
 
@@ -56,6 +58,15 @@ class PastState(Protocol):
 
     @property
     def names(self) -> Mapping[str, int]: ...
+
+    def read_page(self, request: Request, page_bytes: int) -> Page:
+        """Read a page of a Query or Scan, of at most `page_bytes` by DynamoDB's count.
+
+        Raises:
+            KeyError: The table did not exist.
+            ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
+        """
+        ...
 
 
 class History(Protocol):

@@ -2,8 +2,6 @@
 
 from ...log.commands import Position
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
-from ..fold.read_requests import QueryRequest
-from ..fold.reads import query_page, scan_page
 from ..fold.state import Table
 from .history import History, HorizonError, PartitionCut, PastState
 from .requests import (
@@ -52,11 +50,9 @@ def _answer(state: PastState, read: PastRead) -> PastAnswer:
                 [_described(tables[state.names[name]]) for name in names if name in state.names]
             )
         case _:
-            found = tables.get(read.table)
-            if found is None:
+            if read.table not in tables:
                 raise ResourceNotFoundError
-            page = query_page if isinstance(read, QueryRequest) else scan_page
-            return page(found, read, state.limits.page_bytes)  # type: ignore[arg-type]  # each takes its own request
+            return state.read_page(read, state.limits.page_bytes)
 
 
 def _described(table: Table) -> PastTable:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from .worker import NOT_FOLDED, HistoryJob
 logger = logging.getLogger(__name__)
 
 _MODULE = "foldb.server.history.worker"
+_CLOSE_S = 5.0
 
 
 class _Call(NamedTuple):
@@ -91,19 +92,30 @@ class HistoryProcess:
         else:
             self._connection.call(call)
 
-    def close(self) -> None:
-        """End the process."""
-        self._is_closed = True
+    def host(self, partition_ids: Collection[int]) -> None:
+        """Stop following the other partitions."""
         if self._connection is not None:
-            self._connection.end()
+            self._connection.keep(partition_ids)
+
+    def close(self) -> None:
+        """End the process, which saves its progress first."""
+        self._is_closed = True
+        process = self._process
+        if process is None or self._connection is None:
+            return
+        self._connection.end()
+        try:
+            process.wait(_CLOSE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
     def _ended(self, connection: "_Connection") -> None:
         """Kill the process, which has closed its socket or sent a malformed frame."""
         assert connection is self._connection
         process, self._process, self._connection = self._process, None, None
         assert process is not None
-        process.kill()
         if not self._is_closed:
+            process.kill()
             logger.warning("the history process has ended; the next read of the past starts another")
 
 
@@ -135,6 +147,11 @@ class _Connection(Frames):
         self._calls[self._last_call_id] = call
         if self._transport is not None:
             self._send(self._last_call_id)
+
+    def keep(self, partition_ids: Collection[int]) -> None:
+        """Send the partitions whose histories are kept."""
+        if self._transport is not None:
+            self.send([0, list(partition_ids)])
 
     def end(self) -> None:
         """Close the socket, and refuse the calls under way."""

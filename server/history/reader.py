@@ -1,6 +1,6 @@
 """The interface of the histories of this node's partitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias
 
 from ...log.commands import Position
@@ -17,6 +17,10 @@ class PastReader(Protocol):
 
     def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
         """Read the state of a partition at a cut; call `done` exactly once."""
+        ...
+
+    def host(self, partition_ids: Collection[int]) -> None:
+        """Stop following the other partitions: this process folds these alone from now on."""
         ...
 
     def close(self) -> None:

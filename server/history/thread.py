@@ -1,12 +1,13 @@
 """The histories of a log in memory, which no other process can read: in a thread, which starts with the first read."""
 
 import logging
+from collections.abc import Collection
 
 from ...log.commands import Position
 from ...log.log import Deliver, Log
-from ...materializer.history.history import History, NotFoldedError, PartitionCut
+from ...materializer.history.follower import Follower, memory_history
+from ...materializer.history.history import NotFoldedError, PartitionCut
 from ...materializer.history.reads import read_past
-from ...materializer.history.refold_history import RefoldHistory
 from ...materializer.history.requests import PastAnswer, PastRead
 from ...model.errors import InternalServerError, RequestError
 from ...streams.feed import ThreadExecutor
@@ -23,14 +24,17 @@ class HistoryThread:
         self._log = log
         self._partitions = log.genesis(0).partitions
         self._executor = ThreadExecutor("history", deliver)
-        self._histories: dict[int, History] = {}
+        self._followers: dict[int, Follower] = {}
 
     def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
         """Read the state of a partition at a cut."""
 
         def job() -> tuple[PastAnswer | RequestError | None, Position]:
-            history = self._histories.setdefault(partition_id, RefoldHistory(self._log, partition_id))
-            return read_past(history, cut, read, self._partitions)
+            follower = self._followers.get(partition_id)
+            if follower is None:
+                follower = self._followers[partition_id] = memory_history(self._log, partition_id)
+            follower.catch_up()
+            return read_past(follower.history, cut, read, self._partitions)
 
         def answer(found: tuple[PastAnswer | RequestError | None, Position] | Exception) -> None:
             if isinstance(found, NotFoldedError):
@@ -43,6 +47,9 @@ class HistoryThread:
             done(*found)
 
         self._executor.submit(job, answer)
+
+    def host(self, partition_ids: Collection[int]) -> None:
+        """Do nothing: partitions of a log in memory stay where they are."""
 
     def close(self) -> None:
         """Answer the reads under way, and end the thread."""

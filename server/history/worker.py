@@ -11,6 +11,7 @@ import gc
 import logging
 import socket
 import sys
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,12 +21,14 @@ import orjson
 from ...log.commands import Genesis
 from ...log.local.filesystem import SystemFilesystem
 from ...log.local.reader import LogReader
-from ...materializer.history.history import History, NotFoldedError
+from ...materializer.history.engine import HistoryInUseError
+from ...materializer.history.follower import Follower, open_history
+from ...materializer.history.history import History, NotFoldedError, PartitionCut, TimeCut
 from ...materializer.history.reads import read_past
-from ...materializer.history.refold_history import RefoldHistory
 from ...materializer.os_process import hide
 from ...model.errors import FoldbError, LogError
 from ...model.limits import limits_named
+from ...streams.temp_dirs import make_temp_dir
 from ..cluster.codec import PlainValue
 from ..cluster.frames import Frames
 from ..cluster.messages import encode_position
@@ -37,11 +40,26 @@ NOT_FOLDED: Final = 3
 """The status of an answer: the log is not folded up to the cut yet. ANSWERED and FAILED are those between nodes."""
 
 
+IDLE_S: Final = 1.0
+"""The pause between two looks at a log that had nothing new. A read of newer records does not wait for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryJob:
-    """The job that the process reads from stdin: the log, where it is, and the socket to the server."""
+    """The job that the process reads from stdin.
+
+    Attributes:
+        log_id: The id of the log, in hexadecimal.
+        folder: The folder of the histories; None for a temporary one.
+        database: The folder of the log, or None.
+        kafka: The address of a log in Kafka, or None.
+        security: The file of the Kafka settings, or None.
+        variables: The variables that they use.
+        descriptor: The file descriptor of the socket to the server.
+    """
 
     log_id: str
+    folder: str | None
     database: str | None = None
     kafka: str | None = None
     security: str | None = None
@@ -53,38 +71,93 @@ class HistoryJob:
         return orjson.dumps(asdict(self)) + b"\n"
 
 
-class HistoryServer(Frames):
-    """Answers the calls of the server: `[id, partition, arguments]`."""
+class Histories:
+    """The histories of the partitions that were read or are to be kept. Between reads they follow the log.
 
-    def __init__(self, log: Any, loop: asyncio.AbstractEventLoop) -> None:
+    Args:
+        log: The log.
+        folder: The folder of the histories.
+        loop: The event loop: each turn folds for at most 5 ms.
+    """
+
+    def __init__(self, log: Any, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self._log = log
+        self._folder = folder
+        self._loop = loop
+        self._followers: dict[int, Follower] = {}
+        self._timers: dict[int, asyncio.Handle] = {}
+
+    def read(self, partition_id: int, cut: PartitionCut) -> History:
+        """Return a history to read at a cut. If it is not folded up to there, it begins to follow at once.
+
+        Raises:
+            HistoryInUseError: The process before this one has not ended yet.
+            FoldbError: The log cannot be folded.
+        """
+        follower = self._followers.get(partition_id)
+        if follower is None:
+            follower = self._followers[partition_id] = open_history(self._folder, self._log, partition_id)
+        if not _is_folded(follower.history, cut):
+            self._follow(partition_id)
+        return follower.history
+
+    def keep(self, partition_ids: Collection[int]) -> None:
+        """Close the histories of all other partitions."""
+        for partition_id in self._followers.keys() - set(partition_ids):
+            timer = self._timers.pop(partition_id, None)
+            if timer is not None:
+                timer.cancel()
+            self._followers.pop(partition_id).close()
+
+    def close(self) -> None:
+        """Close all histories."""
+        self.keep(())
+
+    def _follow(self, partition_id: int) -> None:
+        """Fold for 5 ms, now, and again until the log has no more; then look again after a pause."""
+        timer = self._timers.pop(partition_id, None)
+        if timer is not None:
+            timer.cancel()
+        if self._followers[partition_id].step():
+            self._timers[partition_id] = self._loop.call_soon(self._follow, partition_id)
+        else:
+            self._timers[partition_id] = self._loop.call_later(IDLE_S, self._follow, partition_id)
+
+
+def _is_folded(history: History, cut: PartitionCut) -> bool:
+    if isinstance(cut, TimeCut):
+        return history.is_closed(cut.time_ms)
+    return cut.offset <= history.position.offset
+
+
+class HistoryServer(Frames):
+    """Answers the calls of the server: `[id, partition, arguments]`, or `[0, partitions]` to keep these alone."""
+
+    def __init__(self, log: Any, histories: Histories, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self.closed: asyncio.Future[None] = loop.create_future()
-        self._log = log
         genesis: Genesis = log.genesis(0)
         self._partitions = genesis.partitions
         self._limits = limits_named(genesis.limits)
-        self._histories: dict[int, History] = {}
+        self._histories = histories
         self.trust()
 
     def on_frame(self, value: PlainValue) -> None:
-        call_id, partition_id, arguments = value
+        call_id, partition_id, *arguments = value
+        if not call_id:
+            self._histories.keep(partition_id)
+            return
         try:
-            cut, read = AS_OF.read_arguments(arguments, self._limits)
-            history = self._history(partition_id)
+            cut, read = AS_OF.read_arguments(arguments[0], self._limits)
+            history = self._histories.read(partition_id, cut)
             result, position = read_past(history, cut, read, self._partitions)
-        except NotFoldedError:
+        except (NotFoldedError, HistoryInUseError):
             self.send([call_id, NOT_FOLDED])
         except Exception:
             logger.exception("cannot read the past of partition %d; the read fails", partition_id)
             self.send([call_id, FAILED])
         else:
             self.send([call_id, ANSWERED, AS_OF.result(result), encode_position(position), position.time_ms])
-
-    def _history(self, partition_id: int) -> History:
-        history = self._histories.get(partition_id)
-        if history is None:
-            history = self._histories[partition_id] = RefoldHistory(self._log, partition_id)
-        return history
 
     def on_close(self, error: FoldbError | None) -> None:
         if error is not None:
@@ -120,12 +193,18 @@ async def serve(job: HistoryJob) -> None:
     """Answer calls until the server closes the socket."""
     loop = asyncio.get_running_loop()
     log = open_log(job)
+    folder, remove = (Path(job.folder), None) if job.folder is not None else make_temp_dir()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    histories = Histories(log, folder, loop)
     try:
-        server = HistoryServer(log, loop)
+        server = HistoryServer(log, histories, loop)
         await loop.create_unix_connection(lambda: server, sock=socket.socket(fileno=job.descriptor))
         await server.closed
     finally:
+        histories.close()
         log.close()
+        if remove is not None:
+            remove()
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from ...log.commands import Barrier, Position
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.history.history import PartitionCut, TimeCut
-from ...materializer.history.requests import OnPast, PastAnswer, PastRead
+from ...materializer.history.requests import DescribeTables, OnPast, PastAnswer, PastRead
 from ...materializer.partition import ResultPosition
 from ...materializer.worker import Scheduler, Worker
 from ...model.errors import RequestError, ServiceUnavailableError, ValidationError
@@ -44,6 +44,10 @@ class PastReads:
     partitions: int
     is_shared: bool
     deadline: float = DEADLINE_S
+
+    def begin(self, partition_id: int) -> None:
+        """Begin to follow a partition, so that a later read does not wait for the whole log."""
+        self.reader.read(partition_id, Position(partition_id, 0), DescribeTables(()), lambda *_: None)
 
 
 class _Read:

@@ -51,6 +51,9 @@ from .read_ahead import ReadAhead
 
 _ID_BYTES = 16
 
+# In the folder of the database. Removing it loses time alone: the histories are derived from the log.
+_HISTORY_FOLDER = "history"
+
 # The queue limit is divided among the partitions. Each has at least this, which one large batch needs.
 _MIN_QUEUE_BYTES = 16 * 1024 * 1024
 
@@ -223,6 +226,8 @@ class Partitions:
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
+        if self._settings.history:
+            self._past_reads.begin(partition_id)
         return replica
 
     def restore(self, partition_id: int) -> StoredPartition:
@@ -262,6 +267,7 @@ class Partitions:
         """Stop folding a partition, and free its memory."""
         await self.hosted[partition_id].close()
         self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
+        self._past_reads.reader.host(self.hosted)
 
     async def close_all(self) -> None:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
@@ -361,6 +367,7 @@ class Partitions:
         return HistoryProcess(
             HistoryJob(
                 self.log.genesis(0).log_id.hex(),
+                folder=None if settings.path is None else str(settings.path.absolute() / _HISTORY_FOLDER),
                 database=None if settings.path is None or self._is_shared else str(settings.path.absolute()),
                 kafka=settings.log,
                 security=None if settings.kafka_settings is None else str(settings.kafka_settings.absolute()),

@@ -1,12 +1,14 @@
 """A reader of the past that folds the log again for each read, before the call returns."""
 
+from collections.abc import Collection
+
 from foldb.log.commands import Position
 from foldb.log.log import Log
 from foldb.materializer.history.history import NotFoldedError, PartitionCut
 from foldb.materializer.history.reads import read_past
-from foldb.materializer.history.refold_history import RefoldHistory
 from foldb.materializer.history.requests import PastRead
 from foldb.server.history.reader import OnRead
+from tests.support.refold_history import RefoldHistory
 
 
 class RefoldReader:
@@ -25,6 +27,9 @@ class RefoldReader:
             done(None, Position(partition_id, -1))
         else:
             done(answer, position)
+
+    def host(self, partition_ids: Collection[int]) -> None:
+        """Do nothing: no history is kept."""
 
     def close(self) -> None:
         """Do nothing: no read is under way."""

@@ -1,20 +1,22 @@
 """A history that keeps no versions: each read folds the log up to its cut again.
 
-It is the definition of a cut, in the fewest lines, and the model that other histories are compared with.
+It is the definition of a cut, in the fewest lines.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ...log.commands import Commit, Decide, Position, Record, Relay
-from ...model.limits import Limits
-from ..fold.outcomes import Outcome
-from ..fold.state import PartitionState, Table
-from ..fold.transactions.participant import conclude
-from ..fold.transactions.state import TransactionId
-from ..refold import ReadableLog, refold, refold_log
-from .history import NotFoldedError, PartitionCut, TimeCut
+from foldb.log.commands import Commit, Decide, Position, Record, Relay
+from foldb.materializer.fold.outcomes import Outcome
+from foldb.materializer.fold.read_requests import Page, QueryRequest
+from foldb.materializer.fold.reads import Request, query_page, scan_page
+from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.fold.transactions.participant import conclude
+from foldb.materializer.fold.transactions.state import TransactionId
+from foldb.materializer.history.history import NotFoldedError, PartitionCut, TimeCut
+from foldb.materializer.refold import ReadableLog, refold, refold_log
+from foldb.model.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class RefoldedState:
     limits: Limits
     tables: Mapping[int, Table]
     names: Mapping[str, int]
+
+    def read_page(self, request: Request, page_bytes: int) -> Page:
+        """Read a page of a Query or Scan."""
+        page = query_page if isinstance(request, QueryRequest) else scan_page
+        return page(self.tables[request.table], request, page_bytes)  # type: ignore[arg-type]  # each its own request
 
 
 class RefoldHistory:
