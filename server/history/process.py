@@ -97,7 +97,7 @@ class HistoryProcess:
         if self._connection is not None:
             self._connection.keep(partition_ids)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the process, which saves its progress first."""
         self._is_closed = True
         process = self._process
@@ -105,7 +105,7 @@ class HistoryProcess:
             return
         self._connection.end()
         try:
-            process.wait(_CLOSE_S)
+            await asyncio.to_thread(process.wait, _CLOSE_S)
         except subprocess.TimeoutExpired:
             process.kill()
 

@@ -23,6 +23,6 @@ class PastReader(Protocol):
         """Stop following the other partitions: this process folds these alone from now on."""
         ...
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop. Reads under way are answered with an error."""
         ...

@@ -1,5 +1,6 @@
 """The histories of a log in memory, which no other process can read: in a thread, which starts with the first read."""
 
+import asyncio
 import logging
 from collections.abc import Collection
 
@@ -51,6 +52,6 @@ class HistoryThread:
     def host(self, partition_ids: Collection[int]) -> None:
         """Do nothing: partitions of a log in memory stay where they are."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Answer the reads under way, and end the thread."""
-        self._executor.close()
+        await asyncio.to_thread(self._executor.close)

@@ -273,7 +273,7 @@ class Partitions:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
         self.memory.close()
         self.histories.close()
-        self._past_reads.reader.close()
+        await self._past_reads.reader.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
         items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())

@@ -31,5 +31,5 @@ class RefoldReader:
     def host(self, partition_ids: Collection[int]) -> None:
         """Do nothing: no history is kept."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Do nothing: no read is under way."""
