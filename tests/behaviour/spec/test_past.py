@@ -83,7 +83,7 @@ def message(call: Any, **request: Any) -> str:
     return text
 
 
-@pytest.mark.spec("H11")
+@pytest.mark.spec("H3")
 def test_a_position_names_the_state_after_a_write(database: Database, name: str) -> None:
     database.create(name)
     positions = [database.put(name, 1, v=str(n)) for n in range(4)]

@@ -166,6 +166,8 @@ ROWS = {
     "T18": "settle",
     "H1": "rebuild",
     "H2": "verify",
+    "H3": "past reads",
+    "H4": "consistent cut",
     "H10": "snapshots",
     "X1": "time to live",
     "X2": "tags",
