@@ -298,17 +298,9 @@ class Follower:
             self._add_definitions(place_of(self._base + offset, index))
         if self.state.partitions == 1:
             return
-        transactions = self.state.transactions
-        if isinstance(command, Relay) and isinstance(command.message, Prepare | Commit | Decide):
-            transaction_id = command.sender, command.message.transaction_number
-        elif isinstance(command, Transact):
-            transaction_id = self._partition, transactions.next_transaction_number - 1
-        else:
-            return
-        if transaction_id in transactions.prepared:
-            self._prepared_at.setdefault(transaction_id, self.state.log_time)
-        else:
-            self._prepared_at.pop(transaction_id, None)
+        prepared, prepared_at = self.state.transactions.prepared, self._prepared_at
+        if prepared.keys() != prepared_at.keys():
+            self._prepared_at = {each: prepared_at.get(each, self.state.log_time) for each in prepared}
 
     def _add_definitions(self, place: int) -> None:
         """Keep the definitions that the last command changed."""

@@ -74,7 +74,7 @@ def check_sums(folder: Path, seed: int, transfers: int, times: int) -> None:
 
 @pytest.mark.spec("H4")
 def test_no_past_time_has_half_a_transfer(tmp_path: Path) -> None:
-    check_sums(tmp_path, seed=0, transfers=40, times=60)
+    check_sums(tmp_path, seed=0, transfers=25, times=40)
 
 
 @pytest.mark.soak
