@@ -3,7 +3,7 @@
     endpoint     the address of one `foldb serve` for the whole session
     client       boto3's client for it: attribute values as on the wire
     resource     boto3's resource for it: attribute values as in Python
-    make_table   a table for one test, with a random name, so that tests never share one
+    make_table   a table for one test, with a random name; make_module_table: for a module whose tests only read it
     run_async    runs `async def test_...` functions
 
 `--endpoint URL` runs the tests that use these against any other server with DynamoDB's API, `--partitions N` against
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -164,6 +165,18 @@ def client(endpoint: str) -> Iterator[Any]:
 
 @pytest.fixture
 def make_table(resource: Any) -> Iterator[MakeTable]:
+    with _tables(resource) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_module_table(resource: Any) -> Iterator[MakeTable]:
+    with _tables(resource) as make:
+        yield make
+
+
+@contextmanager
+def _tables(resource: Any) -> Iterator[MakeTable]:
     made = []
 
     def make(

@@ -14,10 +14,10 @@ CAR = {":car": {"S": "car"}}
 OF_CAR = {"KeyConditionExpression": "pk = :car", "ExpressionAttributeValues": CAR}
 
 
-@pytest.fixture
-def name(make_table: MakeTable, client: Any) -> str:
+@pytest.fixture(scope="module")
+def name(make_module_table: MakeTable, client: Any) -> str:
     """Ten cars by year, each with a colour; odd years are red."""
-    table: str = make_table(
+    table: str = make_module_table(
         "pk:S", "sk:N", gsi={"Colours": "colour:S sk:N KEYS_ONLY"}, lsi={"Names": "name:S KEYS_ONLY"}
     ).name
     for n in range(10):

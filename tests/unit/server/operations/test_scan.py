@@ -12,10 +12,10 @@ pytestmark = pytest.mark.divided
 COUNT = 40
 
 
-@pytest.fixture
-def name(make_table: MakeTable, client: Any) -> str:
+@pytest.fixture(scope="module")
+def name(make_module_table: MakeTable, client: Any) -> str:
     """Forty items; every other one is in the sparse index."""
-    table: str = make_table("pk:S", "sk:N", gsi={"Colours": "colour:S"}).name
+    table: str = make_module_table("pk:S", "sk:N", gsi={"Colours": "colour:S"}).name
     for n in range(COUNT):
         item = {"pk": {"S": str(n % 10)}, "sk": {"N": str(n)}}
         client.put_item(TableName=table, Item=item | ({"colour": {"S": "red"}} if n % 2 else {}))
