@@ -270,7 +270,7 @@ def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
             "foldb.cli.commands.item",
             ("rich", "foldb.log", "foldb.server.node", "foldb.server.http", "foldb.materializer"),
         ),
-        ("foldb.cli.commands.serve", ("rich", "http.client", "fastavro")),
+        ("foldb.cli.commands.serve", ("rich", "http.client", "fastavro", "kafka", "prometheus_client")),
     ):
         loaded = subprocess.run(
             [sys.executable, "-c", f"import sys, {name}; print(*sys.modules)"],
