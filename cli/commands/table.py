@@ -46,7 +46,7 @@ class ThroughputOptions:
         """Return the read and write units. None: none are given.
 
         Raises:
-            CommandError: One of them is missing.
+            CommandError: --read is given without --write, or --write without --read.
         """
         if self.read is None and self.write is None:
             return None
