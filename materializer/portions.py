@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from ..log.commands import Action, Backfill, Command, Put, Transact
+from ..log.commands import Action, Backfill, Command, Load, Put, Transact
 from .fold.view import ViewEntry
 
 PORTION_BYTES: Final = 4 * 1024 * 1024
@@ -36,4 +36,6 @@ def steps(command: Command | Action) -> int:
         return 1 + len(command.item) // _STEP_BYTES
     if type(command) is Transact:
         return sum(map(steps, command.actions))
+    if type(command) is Load:
+        return sum(1 + len(item.item) // _STEP_BYTES for item in command.items)
     return command.count if type(command) is Backfill else 1

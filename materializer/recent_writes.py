@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..log.commands import Action, Check
-from .fold.outcomes import Applied, Change, Completed, MessageFolded, Outcome, Transacted
+from .fold.outcomes import Applied, Change, Completed, Loaded, MessageFolded, Outcome, Transacted
 from .fold.storage import EncodedKey
 
 CHANGES_KEPT: Final = 100_000
@@ -49,6 +49,8 @@ def _writes(outcome: Outcome) -> Iterable[Action | Change]:
         return (outcome.action,)
     if isinstance(outcome, Transacted):
         return [each.action for each in outcome.actions if isinstance(each, Applied) and not _looks(each)]
+    if isinstance(outcome, Loaded):
+        return [each.action for each in outcome.applied]
     if isinstance(outcome, MessageFolded):
         return [each.action for each in outcome.applied if not _looks(each)]
     if isinstance(outcome, Completed) and outcome.change is not None:

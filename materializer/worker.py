@@ -23,6 +23,7 @@ from ..log.commands import (
     Digest,
     Entry,
     Genesis,
+    Load,
     Position,
     Put,
     Record,
@@ -63,12 +64,12 @@ WAITING_BYTES = 64 * 1024 * 1024
 UNACKNOWLEDGED_BYTES = 64 * 1024 * 1024
 
 # Clients' commands can be refused. Relayed messages and an owner's proposals cannot: they are what frees the room.
-_REFUSABLE = frozenset((Put, Update, Delete, Transact, DefineTable))
+_REFUSABLE = frozenset((Put, Update, Delete, Transact, DefineTable, Load))
 _THROTTLED = "Rate of requests exceeds the allowed throughput."
 
 _FULL = "The disk is full. Writes succeed again by themselves when there is space."
 
-_FILLING = frozenset((Backfill,))
+_FILLING = frozenset((Backfill, Load))
 
 # After these commands alone the log needs no digest.
 _STILL = (Genesis, Digest)

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from .key_schema import KeySchema
-from .tables import IndexDefinition, TableDefinition, Throughput
+from .tables import IndexDefinition, Restore, TableDefinition, Throughput
 from .throughput import decreases_today, readiness
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -196,6 +196,16 @@ def _stream(definition: TableDefinition) -> dict[str, Any]:
     return described
 
 
+def _restore(restore: Restore) -> dict[str, Any]:
+    backup = {} if restore.backup_arn is None else {"SourceBackupArn": restore.backup_arn}
+    return {
+        **backup,
+        "SourceTableArn": restore.source_arn,
+        "RestoreDateTime": seconds(restore.cut_ms),
+        "RestoreInProgress": restore.in_progress,
+    }
+
+
 def _settings(definition: TableDefinition) -> dict[str, Any]:
     described: dict[str, Any] = {
         "DeletionProtectionEnabled": definition.deletion_protection,
@@ -205,6 +215,8 @@ def _settings(definition: TableDefinition) -> dict[str, Any]:
         described["TableClassSummary"] = {"TableClass": definition.table_class}
         if definition.table_class_ms is not None:
             described["TableClassSummary"]["LastUpdateDateTime"] = seconds(definition.table_class_ms)
+    if definition.restore is not None:
+        described["RestoreSummary"] = _restore(definition.restore)
     if definition.kms_key is not None:
         described["SSEDescription"] = {
             "Status": "ENABLED",

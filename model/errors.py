@@ -288,6 +288,18 @@ class ResourceInUseError(RequestError):
     wire_name = "ResourceInUseException"
 
 
+class TableAlreadyExistsError(RequestError):
+    """The target table of a restore exists already."""
+
+    wire_name = "TableAlreadyExistsException"
+
+
+class BackupNotFoundError(RequestError):
+    """The backup does not exist."""
+
+    wire_name = "BackupNotFoundException"
+
+
 class ExpiredIteratorError(RequestError):
     """The shard iterator has expired."""
 

@@ -17,7 +17,7 @@ from .errors import LimitExceededError, ResourceInUseError, ValidationError
 from .index_requests import INVALID, update_indexes
 from .key_schema import KeySchema
 from .limits import Limits
-from .tables import IndexDefinition, OnDemand, Recovery, Stream, TableDefinition, Throughput, name_of
+from .tables import IndexDefinition, OnDemand, Recovery, Restore, Stream, TableDefinition, Throughput, name_of
 from .throughput import (
     check_bounds,
     check_maxima,
@@ -33,6 +33,9 @@ from .throughput import (
 
 SHARD_AGE: Final = "ShardAgeMs"
 """The member in which the server stores the age at which a stream's shards are closed. No client's request has it."""
+
+RESTORES: Final = ("RestoreTableToPointInTime", "RestoreTableFromBackup", "ForkTable")
+"""The operations that create a table from a past state of another, from level 5."""
 
 # The members of UpdateTable that change a table; DynamoDB's error text does not name all of them.
 _CHANGES = (
@@ -109,6 +112,38 @@ def create(
     return definition
 
 
+def restore(
+    operation: str,
+    request: dict[str, Any],
+    *,
+    table_id: int,
+    uuid: str,
+    time_ms: int,
+    limits: Limits,
+    tables: int = 0,
+    units: tuple[int, int] = (0, 0),
+) -> TableDefinition:
+    """Return the definition of a restored or forked table, which is CREATING until its items are loaded.
+
+    Args:
+        operation: A name of RESTORES.
+        request: The members of a CreateTable, and `Restore`: the source and the absolute cut.
+    """
+    origin, source = request["Restore"], request["Restore"]["Source"]
+    definition = create(
+        request, table_id=table_id, uuid=uuid, time_ms=time_ms, limits=limits, tables=tables, units=units
+    )
+    restored = Restore(
+        source_id=source["Id"],
+        source_name=source["Name"],
+        source_arn=source["Arn"],
+        cut_ms=origin["TimeMs"],
+        backup_arn=origin.get("BackupArn"),
+        is_fork=operation == "ForkTable",
+    )
+    return replace(definition, restore=restored)
+
+
 def update(
     definition: TableDefinition,
     request: dict[str, Any],
@@ -138,14 +173,17 @@ def update(
 
 
 def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -> TableDefinition:
-    """Apply DeleteTable. The status DELETING stays."""
+    """Apply DeleteTable. The status DELETING stays.
+
+    A table that is being restored can be deleted, unlike in DynamoDB: its source may be out of reach.
+    """
     del request
     if definition.deletion_protection:
         raise ValidationError(
             "Resource cannot be deleted as it is currently protected against deletion. "
             "Disable deletion protection first."
         )
-    if definition.status != "DELETING":
+    if definition.status != "DELETING" and not definition.is_restoring:
         check_in_use(definition)
     return replace(definition, status="DELETING")
 

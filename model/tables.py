@@ -29,6 +29,7 @@ __all__ = [
     "OnDemand",
     "Projection",
     "Recovery",
+    "Restore",
     "Stream",
     "TableDefinition",
     "Throughput",
@@ -118,6 +119,22 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
+class Restore:
+    """The origin of a restored or forked table: the source's id, name and ARN, and the log time of its items.
+
+    `backup_arn` is the backup that was restored, if it was one. A restore `in_progress` keeps the table CREATING.
+    """
+
+    source_id: int
+    source_name: str
+    source_arn: str
+    cut_ms: int
+    backup_arn: str | None = None
+    is_fork: bool = False
+    in_progress: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class IndexDefinition:
     """A secondary index. It is `backfilling` until all older items have their entries."""
 
@@ -173,6 +190,7 @@ class TableDefinition:
         billed_by_request_ms: The time of the last change to PAY_PER_REQUEST.
         kms_key: The key's ARN, if encryption by KMS is enabled.
         watched: Whether a subscription names the table.
+        restore: The origin of a restored or forked table.
     """
 
     id: int
@@ -197,6 +215,12 @@ class TableDefinition:
     recovery: Recovery | None = None
     tags: dict[str, str] = field(default_factory=dict)
     watched: bool = False
+    restore: Restore | None = None
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether the table is CREATING until all items of its source are loaded."""
+        return self.status == "CREATING" and self.restore is not None and self.restore.in_progress
 
     @property
     def lsis(self) -> tuple[IndexDefinition, ...]:
@@ -242,6 +266,7 @@ class TableDefinition:
             "recovery": _fields(self.recovery),
             "tags": dict(self.tags),
             **({"watched": True} if self.watched else {}),
+            **({} if self.restore is None else {"restore": _fields(self.restore)}),
         }
 
     @classmethod
@@ -259,18 +284,21 @@ class TableDefinition:
                 "stream": data["stream"] and Stream(**data["stream"]),
                 "recovery": data["recovery"] and Recovery(**data["recovery"]),
                 "tags": dict(data["tags"]),
+                "restore": Restore(**data["restore"]) if "restore" in data else None,
             }
         )
 
 
 def settled(definition: TableDefinition) -> TableDefinition | None:
-    """Return the table after its delay; None if it was DELETING.
+    """Return the table after its delay; None if it was DELETING. A table that is being restored stays as it is.
 
     The statuses CREATING and UPDATING become ACTIVE, and an index with the status DELETING is removed. An index that
     is backfilling stays CREATING until `index_filled`.
     """
     if definition.status == "DELETING":
         return None
+    if definition.is_restoring:
+        return definition
     indexes = tuple(
         index if index.backfilling else replace(index, status="ACTIVE")
         for index in definition.indexes

@@ -14,6 +14,7 @@ from ..materializer.fold.outcomes import (
     Change,
     Completed,
     CostOnly,
+    Loaded,
     MessageFolded,
     Outcome,
     Share,
@@ -44,6 +45,8 @@ def changes(
             case Completed(change=Change() as change):
                 if tables is None or change.table in tables:
                     yield change
+            case Loaded(applied=applied):
+                yield from _of_share(applied, None, tables, partitions)
             case Transacted(actions=actions) if actions:
                 yield from _of_one_step(actions, tables, partition, partitions)
             case MessageFolded(applied=applied, share=share) if applied:

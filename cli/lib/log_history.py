@@ -35,6 +35,7 @@ from ...log.commands import (
     IndexEntry,
     IndexFilled,
     IndexSent,
+    Load,
     Message,
     Position,
     Prepare,
@@ -42,6 +43,7 @@ from ...log.commands import (
     Record,
     Relay,
     RelayAck,
+    RestoreProgress,
     Settle,
     Skip,
     Transact,
@@ -56,6 +58,7 @@ from ...materializer.fold.outcomes import (
     Change,
     Completed,
     CostOnly,
+    Loaded,
     MessageFolded,
     Outcome,
     Refused,
@@ -215,7 +218,7 @@ class LogHistory:
             yield from self._transaction(command, outcome)
         elif isinstance(command, Put | Update | Delete):
             yield self._of_action(command) | self._of_outcome(outcome) | _context(command)
-        elif isinstance(outcome, MessageFolded):
+        elif isinstance(outcome, MessageFolded | Loaded):
             yield self._of_command(command) | self._of_outcome(outcome) | _context(command)
             for applied in outcome.applied:
                 yield self._of_action(applied.action) | self._of_outcome(applied)
@@ -242,6 +245,8 @@ class LogHistory:
         row: HistoryRow = {"command": type(action).__name__, **self._key(action.table, action.pk, action.sk)}
         expression = action.expression
         if expression is not None:
+            if expression.dialect == "digest":
+                return row | {"digest": expression.condition}
             written = {
                 "condition": expression.condition,
                 "update": expression.update,
@@ -286,6 +291,10 @@ class LogHistory:
                     "of": sender,
                 }
                 return row | self._of_message(message)
+            case Load(table=table, items=items):
+                return row | {"table": self._name(table), "count": len(items)}
+            case RestoreProgress(table=table, cursor=cursor, done=done):
+                return row | {"table": self._name(table), "cursor": cursor.hex(), "done": done}
             case RelayAck(receiver=receiver, through_message=through):
                 return row | {"receiver": receiver, "through": through}
             case Abandon(transaction_number=number):
@@ -372,7 +381,8 @@ def _context(command: Command) -> HistoryRow:
     if isinstance(command, Genesis | Digest | Relay | RelayAck | Barrier | Checkpoint):
         return {}
     context = command.context
-    return {"source": context.source, "request_id": context.request_id}
+    row = {"source": context.source, "request_id": context.request_id}
+    return row if context.reason is None else row | {"reason": context.reason}
 
 
 def _plain_members(command: Command) -> HistoryRow:

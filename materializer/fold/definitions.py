@@ -17,14 +17,16 @@ catalog is deleted in every partition. A new index is filled when every partitio
 """
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import orjson
 
 from ...log.commands import Defined, DefineTable, DefinitionApplied, IndexFilled, Settle
 from ...model import table_requests
-from ...model.errors import RequestError, ResourceInUseError
+from ...model.errors import BackupNotFoundError, RequestError, ResourceInUseError, TableAlreadyExistsError
 from ...model.slots import CATALOG, data_partitions
-from ...model.table_requests import SHARD_AGE
+from ...model.table_requests import RESTORES, SHARD_AGE
 from ...model.tables import SHARD_MS, TableDefinition, index_filled, settled
 from ...model.throughput import units_of
 from . import outcomes
@@ -43,7 +45,7 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     else:
         request.pop(SHARD_AGE, None)
     try:
-        if command.operation == "CreateTable":
+        if command.operation == "CreateTable" or command.operation in RESTORES:
             definition = _create(state, command, request)
         else:
             table = state.tables.get(command.table)
@@ -66,7 +68,7 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     if state.partitions > 1:
         _roll_out(state, definition, sequence_number, delayed=command.settle)
     elif not command.settle and definition.status != "ACTIVE":
-        _settle(state, definition, sequence_number)
+        settle_here(state, definition, sequence_number)
     return outcomes.TableDefined(definition)
 
 
@@ -98,10 +100,10 @@ def redefine(state: PartitionState, definition: TableDefinition, sequence_number
 def settle(state: PartitionState, command: Settle, sequence_number: int) -> Outcome:
     """Fold a Settle."""
     table = state.tables.get(command.table)
-    if table is None or table.definition.status == "ACTIVE":
+    if table is None or table.definition.status == "ACTIVE" or table.definition.is_restoring:
         return Completed(progressed=False)
     if state.partitions == 1:
-        _settle(state, table.definition, sequence_number)
+        settle_here(state, table.definition, sequence_number)
         return Completed(progressed=True)
     pending = state.rollout.pending.get(command.table)
     if pending is None or not pending.delayed:
@@ -139,8 +141,14 @@ def fold_index_filled(state: PartitionState, sender: int, message: IndexFilled, 
         redefine(state, table.definition, sequence_number)
 
 
-def _create(state: PartitionState, command: DefineTable, request: dict[str, object]) -> TableDefinition:
-    definition = table_requests.create(
+def _create(state: PartitionState, command: DefineTable, request: dict[str, Any]) -> TableDefinition:
+    is_restore = command.operation in RESTORES
+    if is_restore:
+        backup_arn = request["Restore"].get("BackupArn")
+        if backup_arn is not None and backup_arn not in state.backups:
+            raise BackupNotFoundError(f"Backup not found: {backup_arn}")
+    make = partial(table_requests.restore, command.operation) if is_restore else table_requests.create
+    definition = make(
         request,
         table_id=state.next_id,
         uuid=command.uuid,
@@ -150,7 +158,8 @@ def _create(state: PartitionState, command: DefineTable, request: dict[str, obje
         units=_units(state),
     )
     if definition.name in state.names:
-        raise ResourceInUseError(f"Table already exists: {definition.name}")
+        error = TableAlreadyExistsError if is_restore else ResourceInUseError
+        raise error(f"Table already exists: {definition.name}")
     return definition
 
 
@@ -179,7 +188,8 @@ def _with_own_label(state: PartitionState, definition: TableDefinition) -> Table
     return replace(definition, stream=replace(stream, created_ms=label))
 
 
-def _settle(state: PartitionState, definition: TableDefinition, sequence_number: int) -> None:
+def settle_here(state: PartitionState, definition: TableDefinition, sequence_number: int) -> None:
+    """Settle a table of the only partition."""
     after = settled(definition)
     if after is None:
         state.drop(definition.id, sequence_number)

@@ -44,7 +44,7 @@ from ...model.errors import NewerVersionError, TransactionConflictError
 from ...model.sequence_numbers import NEXT_COMMAND, sequence_number
 from ...model.slots import CATALOG
 from ...model.values import load
-from . import definitions, messages
+from . import definitions, messages, restores
 from .feed.subscriptions import checkpoint, define_subscription
 from .indexes import backfill
 from .outcomes import Completed, Outcome, Refused, Skipped, change
@@ -137,6 +137,8 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
             return transact(state, command, sequence_number)
         case Expire():
             return _expire(state, command, sequence_number)
+        case DefineTable(operation="CreateBackup" | "DeleteBackup"):
+            return restores.define_backup(state, command)
         case DefineTable():
             return definitions.define(state, command, sequence_number)
         case Settle():
@@ -157,7 +159,11 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
             return checkpoint(state, command)
         case DefineSubscription():
             return define_subscription(state, command, sequence_number)
-        case Digest() | Barrier() | Load() | RestoreProgress():
+        case Load():
+            return restores.load_items(state, command, sequence_number)
+        case RestoreProgress():
+            return restores.restore_progress(state, command, sequence_number)
+        case Digest() | Barrier():
             return Completed(progressed=False)
         case Skip():
             return _fold_skip(state, command)

@@ -15,6 +15,7 @@ import orjson
 
 from ...log.binary import decode_first_message, decode_message
 from ...log.commands import Genesis, IndexEntry, IndexSent, Message, Relay
+from ...model.backups import Backup
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
 from . import dump
@@ -114,6 +115,12 @@ class _Loader:
             case dump.VOIDED:
                 offset, index = orjson.loads(payload)
                 self.state.voided.append((offset, index))
+            case dump.BACKUP:
+                backup = Backup.from_json(orjson.loads(payload))
+                self.state.backups[backup.arn] = backup
+            case dump.RESTORE:
+                table_id, cursor = orjson.loads(payload)
+                self.state.restores[table_id] = bytes.fromhex(cursor)
             case dump.END:
                 self.ended = True
             case _:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ...log.commands import Action, Context, Position
+from ...model.backups import Backup
 from ...model.capacity import write_units
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
@@ -182,6 +183,21 @@ class TableDefined:
 
 
 @dataclass(slots=True)
+class BackupDefined:
+    """A backup was created or deleted; `backup` is its content, or its last."""
+
+    backup: Backup
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The items of a Load were stored; `applied` are their writes, in this partition only."""
+
+    count: int
+    applied: Sequence[Applied] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(slots=True)
 class Subscribed:
     """A subscription command was applied; `subscription` is its result, or its last state if it was removed.
 
@@ -281,4 +297,6 @@ Outcome: TypeAlias = (
     | TransactionStarted
     | MessageFolded
     | Failed
+    | BackupDefined
+    | Loaded
 )

@@ -8,6 +8,7 @@
     ├── outboxes, received, deferred messages between partitions (outbox.py, messages.py)
     ├── rollout                      definitions being sent to all partitions, at the catalog
     ├── streams, subscriptions       capture periods of tables, and the feed's consumers (feed/)
+    ├── backups, restores            names of past states, and restores in progress, at the catalog (restores.py)
     └── genesis, level, log time, next offset, next id
 
 The state depends only on the entries, so the same log produces the same state, byte for byte (`dump.py`). Only the
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
+from ...model.backups import Backup
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
@@ -33,8 +35,6 @@ FEED_LEVEL: Final = 3
 EXPRESSION_LEVEL: Final = 4
 """From this level on an update that creates an item reads its key, and NOT_CONTAINS in Expected requires its attribute.
 """
-
-
 HISTORY_LEVEL: Final = 5
 """From this level on entries have a salt, and commands may have a reason; backups and restores exist."""
 
@@ -157,6 +157,8 @@ class PartitionState:
         voided: Records and commands that were declared void and skipped: offset, and index for a single command.
         periods: The capture periods in this partition, by table id.
         subscriptions: All subscriptions by name, at the catalog.
+        backups: All backups by ARN, at the catalog.
+        restores: The cursors of restores in progress that have reported one, by table id, at the catalog.
         new_store: Makes the stores of new tables and indexes.
     """
 
@@ -179,6 +181,8 @@ class PartitionState:
     voided: list[tuple[int, int | None]] = field(default_factory=list)
     periods: CapturePeriods = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    backups: dict[str, Backup] = field(default_factory=dict)
+    restores: dict[int, bytes] = field(default_factory=dict)
     new_store: NewStore = MemoryStore
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
@@ -219,6 +223,7 @@ class PartitionState:
         table = self.tables.pop(table_id, None)
         if table is not None:
             del self.names[table.definition.name]
+            self.restores.pop(table_id, None)
             update_periods(self.periods, table_id, None, sequence_number, self.log_time)
 
     def capture_periods(self, table_id: int) -> list[CapturePeriod]:

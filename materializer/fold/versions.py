@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ...log.commands import Context
 from .index_entries import EntryWrite, IndexUpdate
-from .outcomes import Applied, Completed, MessageFolded, Outcome, Transacted, changes_item
+from .outcomes import Applied, Completed, Loaded, MessageFolded, Outcome, Transacted, changes_item
 from .state import PartitionState
 from .storage import Stored
 
@@ -58,6 +58,9 @@ def versions(state: PartitionState, outcome: Outcome) -> Iterator[Version]:
             for action in actions:
                 if isinstance(action, Applied):
                     yield from _applied(state, action, log_time)
+        case Loaded(applied=applied):
+            for each in applied:
+                yield from _applied(state, each, log_time)
         case MessageFolded(applied=applied, effective_time=effective_time, entries=entries):
             for each in applied:
                 yield from _applied(state, each, effective_time)

@@ -8,6 +8,8 @@ stores the decision and cannot fail. A transaction decides all its actions befor
 """
 
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
 
 import orjson
 
@@ -29,6 +31,8 @@ from .indexes import spread_index_updates
 from .outcomes import Applied, Refused, Units, cost
 from .state import EXPRESSION_LEVEL, PartitionState, Table
 from .storage import Stored
+
+_DIGEST_BYTES: Final = 16
 
 
 @dataclass(slots=True)
@@ -188,6 +192,7 @@ def compiled(
     """
     if expression is None:
         return None, {}
+    assert expression.dialect != "digest", "only puts, deletes and checks compare digests"
     if expression.dialect == "legacy":
         condition = {} if expression.condition is None else orjson.loads(expression.condition)
         legacy = expressions.compile_legacy(
@@ -220,6 +225,10 @@ def _require(
     """Raise ConditionalCheckFailedError if the condition does not hold for the item."""
     if expression is None:
         return
+    if expression.dialect == "digest":
+        if expression.condition != item_digest(old):
+            raise ConditionalCheckFailedError(old[0] if show_refused and old is not None else None)
+        return
     plan, values = compiled(expression, limits, level)
     if plan is None or plan.condition is None:
         return
@@ -227,6 +236,11 @@ def _require(
         before = load(old[0])
     if not plan.condition.holds(before, values):
         raise ConditionalCheckFailedError(old[0] if show_refused and old is not None else None)
+
+
+def item_digest(stored: Stored | None) -> str:
+    """Return the digest of an item, as an expression of the dialect `digest` names it; "" if there is no item."""
+    return "" if stored is None else blake2b(stored[0], digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _index_updates(

@@ -151,7 +151,7 @@ class Timers:
     def _is_unsettled(self, definition: TableDefinition) -> bool:
         """Whether a table waits for its delay, and this partition ends the wait."""
         if self._state.partitions == 1:
-            return definition.status in _UNSETTLED
+            return definition.status in _UNSETTLED and not definition.is_restoring
         pending = self._state.rollout.pending.get(definition.id)
         return pending is not None and pending.delayed
 

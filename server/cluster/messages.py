@@ -8,7 +8,6 @@ sent: the receiver compiles the request body again that it came from.
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -28,10 +27,12 @@ from ...materializer.feed_requests import (
 )
 from ...materializer.fold.outcomes import (
     Applied,
+    BackupDefined,
     Change,
     Completed,
     CostOnly,
     Failed,
+    Loaded,
     MessageFolded,
     Outcome,
     Refused,
@@ -56,6 +57,7 @@ from ...materializer.history.requests import (
 )
 from ...materializer.partition import Conflict, Found, Page, QueryRequest, ResultPosition, ScanRequest
 from ...model import errors
+from ...model.backups import Backup
 from ...model.errors import (
     ConditionalCheckFailedError,
     InternalServerError,
@@ -125,14 +127,20 @@ def decode_error(data: PlainValue) -> RequestError:
     return make(message) if details is None else make(message, details)
 
 
+def _encode_context(value: Context) -> bytes:
+    """Return a context in the layout that nodes of the release before read, if that can express it."""
+    return value.in_first_layout() or value.encoded
+
+
 def _json_of(read: Callable[[Any], Any]) -> Converter:
     return Converter(lambda value: orjson.dumps(value.to_json()), lambda data: read(orjson.loads(data)))
 
 
 register(RequestError, Converter(encode_error, decode_error))
-register(Context, Converter(attrgetter("encoded"), Context.of_either))
+register(Context, Converter(_encode_context, Context.of_either))
 register(TableDefinition, _json_of(TableDefinition.from_json))
 register(Subscription, _json_of(Subscription.from_json))
+register(Backup, _json_of(Backup.from_json))
 
 
 # Positions, keys and items
@@ -384,6 +392,8 @@ _KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
     _plainly(WireMessage(TransactionStarted)),
     _plainly(WireMessage(MessageFolded, omit=("applied", "resolved", "share", "effective_time", "entries"))),
     _plainly(WireMessage(Subscribed)),
+    _plainly(WireMessage(BackupDefined)),
+    _plainly(WireMessage(Loaded, omit=("applied",))),
 ]
 _ENCODERS: Final = {kind: (tag, encode) for tag, (kind, encode, _) in enumerate(_KINDS)}
 _DECODERS: Final = [decode for _, _, decode in _KINDS]

@@ -72,7 +72,7 @@ def conclude(
     for nth, effect in zip(prepared.nths, prepared.effects, strict=True):
         table = state.tables.get(effect.table)
         if table is not None:
-            decision = _current_decision(table, effect, state.limits)
+            decision = current_decision(table, effect, state.limits)
             applied.append(apply(state, table, effect, decision, sequence_number + nth, twice=True))
     return applied
 
@@ -86,7 +86,7 @@ def _effect(action: Action, decision: Decision) -> Effect:
     return Put(*key, *decision.new, action.context)
 
 
-def _current_decision(table: Table, effect: Effect, limits: Limits) -> Decision:
+def current_decision(table: Table, effect: Effect, limits: Limits) -> Decision:
     """Return the decision that applies an effect to the table and its indexes as they are now. It cannot be refused."""
     old = table.items.get(effect.pk, effect.sk)
     if isinstance(effect, Check):

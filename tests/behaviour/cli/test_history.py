@@ -1,6 +1,7 @@
 """The log read by the command line: cat, tail, stats, verify."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,30 @@ def test_log_cat_prints_each_request_with_its_outcome(story: Foldb) -> None:
     numbers = [row["sequence_number"] for row in (put, update, delete)]
     assert sorted(numbers) == numbers
     assert "ConditionalCheckFailedException: The conditional request failed" == refused["error"]
+
+
+def test_log_cat_prints_reasons_digests_and_restores(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "004", tmp_path / "log")
+
+    rows = lines(at(tmp_path / "log")("log", "cat"))
+
+    [load, progress] = [
+        next(row for row in rows if row["command"] == command and row["outcome"] == "done")
+        for command in ("Load", "RestoreProgress")
+    ]
+    undone = next(row for row in rows if row["command"] == "Put" and "digest" in row)
+    assert ("Restored", 3, "restore", "drill") == (
+        load["table"],
+        load["count"],
+        load["source"],
+        load["reason"],
+    )
+    assert ("Restored", "restore") == (progress["table"], progress["source"])
+    assert isinstance(progress["done"], bool)
+    assert isinstance(progress["cursor"], str)
+    assert "undo" == undone["source"]
+    assert undone["reason"] in {"wrong price", "é", ""}
+    assert {"CreateBackup", "ForkTable"} <= {row.get("operation") for row in rows}
 
 
 @pytest.mark.spec("S44", "S54")

@@ -11,10 +11,12 @@ from foldb.log.commands import Cut, DefineTable, Position, Transact
 from foldb.materializer.feed_requests import Changes, CountChanges, ReadChanges, Shard, Shards
 from foldb.materializer.fold.outcomes import (
     Applied,
+    BackupDefined,
     Change,
     Completed,
     CostOnly,
     Failed,
+    Loaded,
     MessageFolded,
     Refused,
     Skipped,
@@ -26,7 +28,8 @@ from foldb.materializer.fold.outcomes import (
     Units,
 )
 from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
-from foldb.model import errors
+from foldb.model import errors, table_requests
+from foldb.model.backups import Backup
 from foldb.model.errors import Reason, RequestError
 from foldb.model.limits import MODERN
 from foldb.model.table_requests import create
@@ -157,12 +160,25 @@ def test_transactions_arrive_action_by_action(done: list[Any], replayed: bool) -
     assert outcome == arrived
 
 
+backups = st.builds(
+    Backup,
+    texts,
+    texts,
+    st.just(
+        table_requests.create(table_request("T", "pk:S"), table_id=1, uuid="u", time_ms=0, limits=MODERN)
+    ),
+    *[st.integers(0, 2**40)] * 4,
+)
+
+
 @given(
     st.one_of(
         st.builds(Completed, st.booleans(), st.none() | changes),
         st.builds(Skipped, texts),
         st.builds(TransactionStarted, ids),
         st.builds(MessageFolded, st.integers(-1, 2**40), time=st.integers(0, 2**40)),
+        st.builds(Loaded, st.integers(0, 2**31)),
+        st.builds(BackupDefined, backups),
     )
 )
 def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:
@@ -308,7 +324,7 @@ FIRST_RELEASE: list[tuple[Any, Any]] = [
         messages.FEED_ANSWER.encode(Changes([CHANGE], 2, 0, is_end=True, time=9)),
         [
             0,
-            [[1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.encoded, ["t", 1, 2], 7, False]],
+            [[1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.in_first_layout(), ["t", 1, 2], 7, False]],
             "2",
             "0",
             True,
@@ -318,7 +334,7 @@ FIRST_RELEASE: list[tuple[Any, Any]] = [
     (messages.FEED_ANSWER.encode(Shards([Shard(0, 1, None, 5)], 6)), [2, [[0, "1", None, 5]], 6]),
     (
         messages.encode_outcome(Completed(progressed=True, change=CHANGE)),
-        [5, True, [1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.encoded]],
+        [5, True, [1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.in_first_layout()]],
     ),
     (messages.encode_outcome(MessageFolded(3, time=4)), [9, 3, 4]),
     (messages.encode_outcome(TransactionStarted(8)), [8, 8]),

@@ -23,6 +23,7 @@ from tests.unit.materializer.random_log import fold_all, random_log
 
 GOLDEN = Path(__file__).parent / "golden"
 ENTRIES = 400
+SALT = b"salt of an entry"
 
 
 def main() -> None:
@@ -39,7 +40,7 @@ def main() -> None:
     )
     for record in random_log(seed=0, length=ENTRIES).records[1:]:  # the log has its own Genesis
         entry = record.entry
-        log.append(0, replace(entry, entry_number=entry.entry_number - 1), lambda result: None)
+        log.append(0, replace(entry, entry_number=entry.entry_number - 1, salt=SALT), lambda result: None)
     (folder / "digest").write_text(fold_all(list(log.read(0)))[0] + "\n")
     log.close()
     (folder / "lock").unlink()

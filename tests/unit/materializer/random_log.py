@@ -10,15 +10,32 @@ folded the same, byte for byte.
 import hashlib
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from foldb.log.codec import decode_entry, encode_entry
-from foldb.log.commands import Backfill, Checkpoint, Command, Context, Expire, Record, Transact
+from foldb.log.commands import (
+    Backfill,
+    Checkpoint,
+    Command,
+    Context,
+    Delete,
+    Expire,
+    Expression,
+    Load,
+    LoadedItem,
+    Put,
+    Record,
+    RestoreProgress,
+    Transact,
+)
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, dump
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.fold.writes import item_digest
 from foldb.model.values import Item, Value
+from foldb.model.values import dump as dump_item
 from foldb.streams.changes import changes
 from tests.unit.materializer.ledger import (
     Ledger,
@@ -28,6 +45,7 @@ from tests.unit.materializer.ledger import (
     index_request,
     put,
     subscribe,
+    table_request,
     update,
 )
 
@@ -68,9 +86,17 @@ def _fold_again(ledger: Ledger) -> None:
 def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> Command:
     key: Item = {"pk": {"S": dice.choice("abcé")}, "sk": {"N": str(dice.randrange(-3, 4))}}
     alone: Item = {"pk": {"S": str(dice.randrange(8))}}
-    match dice.randrange(11):
+    match dice.randrange(13):
         case 0 | 1 | 2:
             return put(table, {**key, **_body(dice)}, when=_condition(dice))
+        case 11:
+            return _about_the_past(dice, ledger, bare)
+        case 12:
+            reasoned = Context("U", source="undo", reason=dice.choice(["wrong price", "é", ""]))
+            item = bare.items.get(alone["pk"]["S"].encode(), b"")
+            digest = dice.choice([item_digest(item), item_digest(item), "", "00"])
+            command: Put | Delete = put(bare, alone) if dice.random() < 0.5 else delete(bare, alone)
+            return replace(command, context=reasoned, expression=Expression(digest, dialect="digest"))
         case 3:
             return update(
                 table,
@@ -120,6 +146,32 @@ def _about_the_feed(dice: random.Random, ledger: Ledger, table: Table) -> Comman
             return about(name, "Reset", Start={"At": "HORIZON"})
         case _:
             return about(name, dice.choice(["Remove", "Pause", "Resume"]))
+
+
+def _about_the_past(dice: random.Random, ledger: Ledger, bare: Table) -> Command:
+    """Begin or continue a restore, or create or delete a backup."""
+    names, context = ledger.state.names, Context("H", source="restore", reason="drill")
+    restored = names.get("Restored")
+    match dice.randrange(8):
+        case 0:
+            counts = {"Items": bare.items.count, "Bytes": bare.items.size}
+            return define("CreateBackup", bare.definition.id, {"BackupName": "b", "TimeMs": 0, **counts})
+        case 1:
+            return define("DeleteBackup", 0, {"BackupArn": dice.choice([*ledger.state.backups, "none"])})
+        case 2 | 3 if restored is None:
+            source = {"Id": bare.definition.id, "Name": "Bare", "Arn": bare.definition.arn}
+            request = table_request("Restored", GlobalSecondaryIndexes=[index_request("by-s", "s")])
+            origin = {"Restore": {"Source": source, "TimeMs": ledger.state.log_time}}
+            return define(dice.choice(["ForkTable", "RestoreTableToPointInTime"]), 0, {**request, **origin})
+        case 2:
+            return define("DeleteTable", restored or 0, {"TableName": "Restored"})
+        case 3 | 4:
+            done = dice.random() < 0.4
+            return RestoreProgress(restored or 0, b"" if done else dice.randbytes(3), done, context)
+        case _:
+            items = [{"pk": {"S": name}, **_body(dice)} for name in dice.sample("abcdef", 3)]
+            loaded = [LoadedItem(item["pk"]["S"].encode(), b"", dump_item(item), 9) for item in items]
+            return Load(restored or 0, loaded, context)
 
 
 def _body(dice: random.Random) -> Item:

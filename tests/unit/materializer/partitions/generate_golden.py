@@ -27,7 +27,8 @@ from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import fold_all
 
 GOLDEN = Path(__file__).parent / "golden"
-SEED, STEPS = 16, 400
+SEED, STEPS = 17, 400
+SALT = b"salt of an entry"
 
 
 def digests(log: LocalLog | LogReader, reloads: int = 0) -> str:
@@ -55,7 +56,11 @@ def main() -> None:
     )
     for record in records:  # the log has its own Geneses
         entry = record.entry
-        log.append(record.partition, replace(entry, entry_number=entry.entry_number - 1), lambda result: None)
+        log.append(
+            record.partition,
+            replace(entry, entry_number=entry.entry_number - 1, salt=SALT),
+            lambda result: None,
+        )
     (folder / "digests").write_text(digests(log))
     log.close()
     (folder / "lock").unlink()

@@ -8,7 +8,17 @@ each partition leaves at a time of its own.
 import random
 from typing import Any
 
-from foldb.log.commands import Abandon, Checkpoint, Context, Level, Transact
+from foldb.log.commands import (
+    Abandon,
+    Checkpoint,
+    Context,
+    Level,
+    Load,
+    LoadedItem,
+    Put,
+    RestoreProgress,
+    Transact,
+)
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.outcomes import Outcome, Subscribed
@@ -63,6 +73,9 @@ class Life:
         """Complete all open work, at the newest level."""
         for partition in range(self.cluster.partitions):
             self.cluster.fold(partition, Level(LEVEL, Context("L")))
+        restoring = self._restoring()
+        if restoring is not None:
+            self.cluster.fold(0, RestoreProgress(restoring.definition.id, b"", True, Context("H")))
         self.cluster.rest()
         self._check_capture()
 
@@ -83,6 +96,8 @@ class Life:
                 self._subscribe()
             case 12 if dice.random() < 0.5:
                 self.cluster.fold(dice.randrange(self.cluster.partitions), Level(LEVEL, Context("L")))
+            case 13 | 14:
+                self._restore()
             case _:
                 self._write()
         for _ in range(dice.randrange(self.pace)):
@@ -144,6 +159,28 @@ class Life:
 
     def _define(self, operation: str, table: int, request: dict[str, Any]) -> None:
         self.cluster.fold(0, define(operation, table, request))
+
+    def _restore(self) -> None:
+        """Begin a restore, load items, report progress, or delete the table."""
+        dice, context = self.dice, Context("H", source="restore", reason="drill")
+        table = self._restoring()
+        if table is None:
+            origin = {"Source": {"Id": 1, "Name": "Cars", "Arn": "arn"}, "TimeMs": self.now}
+            self._define("ForkTable", 0, {**_table(dice, "Restored"), "Restore": origin})
+        elif dice.random() < 0.2:
+            self.cluster.fold(0, RestoreProgress(table.definition.id, b"", dice.random() < 0.5, context))
+        elif dice.random() < 0.1:
+            self._define("DeleteTable", table.definition.id, {"TableName": "Restored"})
+        else:
+            puts = [self._command(table) for _ in range(4)]
+            items = [LoadedItem(one.pk, one.sk, one.item, one.size) for one in puts if isinstance(one, Put)]
+            here = [item for item in items if self.cluster.home_of(table.definition.id, item.pk) == 1]
+            self.cluster.fold(1, Load(table.definition.id, here, context))
+
+    def _restoring(self) -> Table | None:
+        """Return the table that is being restored in the catalog."""
+        tables = self.cluster.catalog.tables.values()
+        return next((table for table in tables if table.definition.is_restoring), None)
 
     def _stream(self) -> None:
         table = self._table()

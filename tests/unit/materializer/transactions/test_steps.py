@@ -1,6 +1,7 @@
 """Step by step: the memory, the refusals and the messages of each partition in a transaction."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,8 @@ from foldb.log.commands import (
     Vote,
 )
 from foldb.materializer.fold import fold
-from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.dump import digest, dump
+from foldb.materializer.fold.load import load
 from foldb.materializer.fold.messages import fold_message
 from foldb.materializer.fold.outcomes import (
     Applied,
@@ -96,6 +98,25 @@ def reasons(outcome: Outcome) -> list[Reason]:
     assert isinstance(outcome, TransactionRefused)
     assert isinstance(outcome.error, TransactionCanceledError)
     return outcome.error.reasons
+
+
+@pytest.mark.parametrize("context", [Context("R", reason="typo"), Context("R", source="undo"), CONTEXT])
+def test_a_dump_keeps_contexts_of_either_layout(context: Context) -> None:
+    """In a message that waits, and in a prepared part. Without a reason they are as in older dumps."""
+    pair = Pair()
+    actions = [replace(put(pair.table, item), context=context) for item in (pair.a, pair.b)]
+    pair.begin(Transact(actions, CONTEXT))
+
+    for number in (pair.first, pair.second):
+        before = pair.partitions.states[number]
+        after = load(dump(before))
+        assert digest(before) == digest(after)
+        assert before.outboxes == after.outboxes
+        assert before.transactions == after.transactions
+    [prepared] = pair.partitions.states[pair.first].transactions.prepared.values()
+    first = context.in_first_layout() or context.encoded
+    assert [context] == [effect.context for effect in prepared.effects]
+    assert first.hex().encode() + b'"' in b"".join(dump(pair.partitions.states[pair.first]))
 
 
 @pytest.mark.guarantee("G30")
