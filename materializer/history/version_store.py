@@ -34,6 +34,7 @@ class VersionWriter:
         is_late: Whether their effective time is below the log time.
         unflushed: The newest versions that are not in the engine yet.
         recent: Newest versions by key, among them all unflushed ones.
+        kept_bytes: The approximate bytes of `recent`.
         touched: The stores that the current record wrote to.
         versions: The number of flushed versions.
     """
@@ -41,11 +42,11 @@ class VersionWriter:
     __slots__ = (
         "_cursor",
         "_engine",
-        "_kept_bytes",
         "_log_time",
         "_older",
         "batch",
         "is_late",
+        "kept_bytes",
         "recent",
         "stamp",
         "touched",
@@ -68,7 +69,7 @@ class VersionWriter:
         self.unflushed: dict[bytes, Stored | None] = {}
         self.recent: dict[bytes, Stored | None] = {}
         self._older: dict[bytes, Stored | None] = {}
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         self._cursor = self._engine.chains()
         self.touched.clear()
 
@@ -85,7 +86,7 @@ class VersionWriter:
             at = self._cursor.seek(key)
             found = self._cursor.value() if at is not None and at.startswith(key) else None
         self.recent[key] = found
-        self._kept_bytes += _bytes_of(found)
+        self.kept_bytes += _VERSION_BYTES if found is None else _VERSION_BYTES + found[1]
         return found
 
     def end_record(self, offset: int) -> None:
@@ -107,19 +108,14 @@ class VersionWriter:
         self.batch.write()
         self.batch = self._engine.batch()
         self.versions += len(self.unflushed)
-        self._kept_bytes += sum(map(_bytes_of, self.unflushed.values()))
         self.unflushed.clear()
-        if self._kept_bytes > _GENERATION_BYTES:
-            self._older, self.recent, self._kept_bytes = self.recent, {}, 0
+        if self.kept_bytes > _GENERATION_BYTES:
+            self._older, self.recent, self.kept_bytes = self.recent, {}, 0
         self._cursor = self._engine.chains()
 
     def close(self) -> None:
         """Free the cursor and the batch: nothing is read or written afterwards."""
         del self._cursor, self.batch
-
-
-def _bytes_of(stored: Stored | None) -> int:
-    return _VERSION_BYTES if stored is None else _VERSION_BYTES + len(stored[0])
 
 
 class VersionStore:
@@ -229,6 +225,7 @@ class VersionStore:
         changes.append(change_of(version, count_growth, size_growth))
         self.count += count_growth
         self.size += size_growth
+        writer.kept_bytes += size_growth
         if writer.is_late:
             before = self.late.get(writer.stamp, Figures(0, 0))
             self.late[writer.stamp] = Figures(before.items + count_growth, before.size + size_growth)

@@ -41,12 +41,14 @@ class Built:
         self.store = new_store(self.owner, has_sort_key)
         self.model: Model = {}
         for pk, any_sk, item in taken:
-            sk = any_sk if has_sort_key else b""
-            if item is None:
-                assert self.model.pop((pk, sk), None) == self.store.remove(pk, sk)
-            else:
-                assert self.model.get((pk, sk)) == self.store.put(pk, sk, item)
-                self.model[pk, sk] = item
+            self.take(pk, any_sk if has_sort_key else b"", item)
+
+    def take(self, pk: bytes, sk: bytes, item: Stored | None) -> None:
+        if item is None:
+            assert self.model.pop((pk, sk), None) == self.store.remove(pk, sk)
+        else:
+            assert self.model.get((pk, sk)) == self.store.put(pk, sk, item)
+            self.model[pk, sk] = item
 
     def in_scan_order(self) -> list[tuple[int, bytes, bytes, Stored]]:
         entries = ((key_hash(self.owner, pk), pk, sk, item) for (pk, sk), item in self.model.items())
@@ -197,6 +199,17 @@ def test_a_collection_of_one_item_reads_as_one_of_many(
     assert sum(size for _, size in mine.values()) == store.collection_size(pk)
 
 
+@given(steps, steps, partition_keys)
+def test_the_size_of_a_collection_follows_writes(
+    new_store: NewStore, taken: list[Step], later: list[Step], pk: bytes
+) -> None:
+    built = Built(new_store, taken, True)
+    for key in [(pk, b"", None), *later]:
+        built.take(*key)
+        mine = [item for (of, _), item in built.model.items() if of == pk]
+        assert sum(size for _, size in mine) == built.store.collection_size(pk)
+
+
 @given(steps, steps, partition_keys, st.booleans())
 def test_a_view_shows_the_store_as_it_was_opened(
     new_store: NewStore, taken: list[Step], later: list[Step], pk: bytes, reverse: bool
@@ -208,10 +221,7 @@ def test_a_view_shows_the_store_as_it_was_opened(
     before = built.in_scan_order()
 
     for key in later:
-        if key[2] is None:
-            built.store.remove(*key[:2])
-        else:
-            built.store.put(*key)
+        built.take(*key)
 
     assert before == list(view.scan((0, b"", b""), HASHES))
     mine = [entry for entry in before if entry[1] == pk]
@@ -224,18 +234,15 @@ def test_a_store_at_a_cut_ignores_later_writes(
     versions: Versions, taken: list[Step], later: list[Step], pk: bytes, sk: bytes, reverse: bool
 ) -> None:
     built = Built(versions.new_store, taken, True)
-    cut, model = versions.offset, built.in_scan_order()
+    cut, model, items = versions.offset, built.in_scan_order(), dict(built.model)
     for key in later:
-        if key[2] is None:
-            built.store.remove(*key[:2])
-        else:
-            built.store.put(*key)
+        built.take(*key)
 
     past = versions.past(built.owner, cut)
 
     assert model == list(past.scan())
     assert (len(model), sum(entry[3][1] for entry in model)) == (past.count, past.size)
-    assert built.model.get((pk, sk)) == past.get(pk, sk)
+    assert items.get((pk, sk)) == past.get(pk, sk)
     mine = [(entry[2], entry[3]) for entry in model if entry[1] == pk]
     assert sorted(mine, reverse=reverse) == list(past.range(pk, reverse=reverse))
     assert [entry for entry in mine if entry[0] >= sk] == list(past.range(pk, sk))

@@ -130,7 +130,7 @@ def test_a_skip_of_an_older_command_folds_the_log_again(tmp_path: Path) -> None:
 
 
 def test_another_log_is_folded_from_its_beginning(tmp_path: Path) -> None:
-    one, other = random_log(1, 40).records, random_log(2, 20).records
+    one, other = random_log(1, 20).records, random_log(2, 40).records
     first = open_history(tmp_path, ListLog(one), 0)
     first.catch_up()
     first.close()
