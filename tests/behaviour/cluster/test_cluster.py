@@ -30,6 +30,8 @@ async def cluster(*names: str) -> AsyncIterator[tuple[Group, list[Node]]]:
         await until(
             lambda: all(all(link.is_up for link in node.cluster._links.links.values()) for node in nodes)
         )
+        hostings = [node.cluster._hosting for node in nodes]
+        await until(lambda: not any(each.opening or each.closing for each in hostings))
         yield group, nodes
     finally:
         for node in nodes:
