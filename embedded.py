@@ -8,12 +8,16 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from copy import deepcopy
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
+from .model.cuts import SEPARATOR, parse_cut, split_name
 from .model.errors import RequestError
+from .server.api.as_of import rename
 from .server.app import Serving, new_loop
 from .server.setting_keywords import SettingKeywords
 from .server.settings import SETTINGS, Settings
@@ -76,6 +80,25 @@ class Server:
             return variables
         return variables | {"AWS_ACCESS_KEY_ID": "foldb", "AWS_SECRET_ACCESS_KEY": "foldb"}
 
+    def at(self, cut: str) -> Any:
+        """Return a boto3 client that reads the tables as they were at a cut. The server refuses its writes.
+
+        Args:
+            cut: A position such as `10482.3`, a time such as `2026-11-20T12:00:00Z`, or an age such as `-1h`, which is
+                counted from each request.
+
+        Raises:
+            ValueError: The text is not a cut.
+            ImportError: boto3 is not installed.
+        """
+        import boto3
+
+        parse_cut(cut)
+        client = boto3.client("dynamodb", **self.boto3)
+        client.meta.events.register("provide-client-params.dynamodb", partial(_name_cut, cut))
+        client.meta.events.register("after-call.dynamodb.BatchGetItem", _drop_cuts)
+        return client
+
     def wait_for_triggers(self, timeout: float = 10.0) -> None:
         """Wait until every trigger has handled all changes, including changes that triggers write.
 
@@ -128,6 +151,20 @@ class Server:
         await serving.stop()
         if serving.error is not None:
             raise serving.error
+
+
+def _name_cut(cut: str, params: dict[str, Any], **_: object) -> dict[str, Any]:
+    """Return the parameters of a request with the cut in the names of its tables."""
+    named = deepcopy(params)
+    rename(named, lambda name: f"{name}{SEPARATOR}{cut}")
+    return named
+
+
+def _drop_cuts(parsed: dict[str, Any], **_: object) -> None:
+    """Name the tables in an answer as the request of the caller did, without the cut."""
+    for member in ("Responses", "UnprocessedKeys"):
+        found = parsed.get(member, {})
+        parsed[member] = {split_name(name)[0]: value for name, value in found.items()}
 
 
 def _converted(settings: Mapping[str, object]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
 from ..lib.options import (
+    AsOf,
     ConditionOption,
     Consistent,
     KeyWords,
@@ -18,6 +19,7 @@ from ..lib.options import (
     ShowOld,
     TableArgument,
     UpdateClauses,
+    name_as_of,
 )
 from ..lib.output import counted
 from ..lib.progress import progress
@@ -61,11 +63,13 @@ def get(
     key: KeyWords,
     select: Select = None,
     consistent: Consistent = False,
+    as_of: AsOf = None,
 ) -> None:
     """Print one item. The exit code is 3 if there is none.
 
     Example: foldb item get Music Kyuss 'Space Cadet'
     """
+    table = name_as_of(table, as_of)
     body: dict[str, Any] = {
         "TableName": table,
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),

@@ -45,6 +45,14 @@ class RightsOptions:
             help="Allow also to create, change and delete the tables. '*' allows every operation.",
         ),
     ] = None
+    history: Annotated[
+        Tables,
+        typer.Option(
+            metavar="TABLE",
+            help="Allow reads of the past of the tables, which has deleted items. No other right includes it, "
+            "except --admin '*'.",
+        ),
+    ] = None
     monitor: Annotated[
         bool,
         typer.Option("--monitor", help="Allow GET /metrics, `foldb status` and `foldb wait POSITION`."),
@@ -56,18 +64,20 @@ class RightsOptions:
         Raises:
             CommandError: A pattern is not one of table names, or no right is given.
         """
-        read, write, admin = self.read or (), self.write or (), self.admin or ()
-        for pattern in (*read, *write, *admin):
+        read, write, admin, history = (
+            each or () for each in (self.read, self.write, self.admin, self.history)
+        )
+        for pattern in (*read, *write, *admin, *history):
             if not is_pattern(pattern):
                 raise CommandError(
                     f"{pattern} is not the name of a table, in which * matches any text.", ExitCode.USAGE
                 )
-        if not (read or write or admin or self.monitor):
+        if not (read or write or admin or history or self.monitor):
             raise CommandError(
-                "a key needs a right: give --read, --write or --admin with a table or '*', or give --monitor.",
+                "a key needs a right: give --read, --write, --admin or --history with a table or '*', or --monitor.",
                 ExitCode.USAGE,
             )
-        return Rights(read, write, admin, monitor=self.monitor)
+        return Rights(read, write, admin, history=history, monitor=self.monitor)
 
 
 @app.command()
@@ -138,6 +148,8 @@ def _row(key: Key, now: datetime) -> dict[str, object]:
         row["note"] = key.note
     patterns = key.rights.patterns
     row |= {right.name.lower(): list(patterns[right]) for right in Right if patterns.get(right)}
+    if key.rights.history:
+        row["history"] = list(key.rights.history)
     return row | {"monitor": True} if key.rights.monitor else row
 
 

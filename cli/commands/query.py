@@ -7,7 +7,14 @@ import typer
 
 from ..lib.errors import ExitCode
 from ..lib.key_arguments import KeyArguments
-from ..lib.options import PartitionKeyWords, Placeholders, ReadOptions, SortOption, TableArgument
+from ..lib.options import (
+    PartitionKeyWords,
+    Placeholders,
+    ReadOptions,
+    SortOption,
+    TableArgument,
+    name_as_of,
+)
 from ..lib.read_requests import Reading, key_condition, read_request
 from ..lib.session import Session
 
@@ -23,6 +30,7 @@ def query(
     placeholders: Placeholders,
 ) -> None:
     """Example: foldb query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01' --desc --limit 10"""
+    table = name_as_of(table, options.as_of)
     shape = session.shape(table)
     lifted = placeholders.lifted()
     body = read_request(table, options, lifted, is_typed=session.settings.typed)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ..lib.options import Placeholders, ReadOptions, TableArgument
+from ..lib.options import Placeholders, ReadOptions, TableArgument, name_as_of
 from ..lib.progress import progress
 from ..lib.read_requests import ParallelScan, Reading, read_request
 from ..lib.session import Session
@@ -23,6 +23,7 @@ def scan(
     placeholders: Placeholders,
 ) -> None:
     """Example: foldb scan ProductCatalog --where "Price < 150 AND ProductCategory = 'Bike'" """
+    table = name_as_of(table, options.as_of)
     shape = session.shape(table)
     lifted = placeholders.lifted()
     body = read_request(table, options, lifted, is_typed=session.settings.typed) | lifted.body()

@@ -13,7 +13,7 @@ from ..lib.definitions import billing, index_request, index_units, table_request
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
-from ..lib.options import TableArgument, Texts
+from ..lib.options import AsOf, TableArgument, Texts, name_as_of
 from ..lib.output import counted
 from ..lib.session import Session
 
@@ -157,11 +157,14 @@ def list_(session: Session) -> None:
 
 
 @app.command()
-def describe(session: Session, name: TableArgument) -> None:
-    """Print a table's definition and size: the results of DescribeTable and DescribeTimeToLive.
+def describe(session: Session, name: TableArgument, as_of: AsOf = None) -> None:
+    """Print a table's definition and size: the results of DescribeTable and, of the present, DescribeTimeToLive.
 
     Example: foldb table describe Music -o json
     """
+    if as_of is not None:
+        session.output.row(session.shape(name_as_of(name, as_of)).description)
+        return
     description = dict(session.shape(name).description)
     answer = session.client.call("DescribeTimeToLive", {"TableName": name})
     session.output.row(description | {"TimeToLive": answer["TimeToLiveDescription"]})

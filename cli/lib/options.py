@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from ...model.cuts import SEPARATOR
 from .literals import Lifted
 
 Texts: TypeAlias = list[str] | None
@@ -55,6 +56,19 @@ Where: TypeAlias = Annotated[
 IndexOption: TypeAlias = Annotated[
     str | None, typer.Option("--index", metavar="NAME", help="Read this index.")
 ]
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="CUT",
+        help="Read the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
+    ),
+]
+
+
+def name_as_of(table: str, as_of: str | None) -> str:
+    """Return the name of a table at a cut; None is now."""
+    return table if as_of is None else f"{table}{SEPARATOR}{as_of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +112,4 @@ class ReadOptions:
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="Exit with code 1 if no item matches.")] = (
         False
     )
+    as_of: AsOf = None

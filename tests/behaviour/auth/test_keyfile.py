@@ -33,6 +33,7 @@ def test_a_written_key_file_is_read_back(path: Path) -> None:
     keys = [
         new_key(NOW, Rights(read=["*"], write=["Orders", "Orders-*"], admin=["Tests-*"]), NOW, "a\n\"b\" \x7f é"),
         new_key(NOW, Rights(read=["Log*"])),
+        new_key(NOW, Rights(history=["Orders", "Log*"])),
         new_key(NOW, Rights(monitor=True)),
     ]  # fmt: skip
     with changed(path) as by_id:
@@ -42,7 +43,16 @@ def test_a_written_key_file_is_read_back(path: Path) -> None:
 
 
 def said(key: Key) -> tuple[Any, ...]:
-    return key.id, key.secret, key.created, key.expires, key.note, key.rights.patterns, key.rights.monitor
+    return (
+        key.id,
+        key.secret,
+        key.created,
+        key.expires,
+        key.note,
+        key.rights.patterns,
+        key.rights.history,
+        key.rights.monitor,
+    )
 
 
 def test_the_first_key_creates_a_cluster_secret_that_stays(path: Path) -> None:

@@ -132,6 +132,29 @@ def test_each_key_has_its_rights(server: Server) -> None:
     reader.close()
 
 
+@pytest.mark.spec("H3")
+def test_the_past_is_a_right_of_its_own(server: Server) -> None:
+    """A key that may write the present must not see the items that were deleted."""
+    name = server.make_table()
+    writer, historian = (
+        server.client(create(server.keys, *rights)) for rights in (("--write", "*"), ("--history", name))
+    )
+    key = {"pk": {"S": "a"}}
+    past = f"{name}@-0"
+    until(lambda: error(historian, "describe_table", TableName=past) is None)
+
+    assert None is error(writer, "get_item", TableName=name, Key=key)
+    assert "AccessDeniedException" == error(writer, "get_item", TableName=past, Key=key)
+    assert "AccessDeniedException" == error(writer, "describe_table", TableName=past)
+    assert "AccessDeniedException" == error(
+        writer, "transact_get_items", TransactItems=[{"Get": {"TableName": past, "Key": key}}]
+    )
+    assert None is error(historian, "get_item", TableName=past, Key=key)
+    assert "AccessDeniedException" == error(historian, "get_item", TableName=name, Key=key)
+    assert "AccessDeniedException" == error(historian, "scan", TableName="another-table@-0")
+    assert None is error(server.client(server.admin), "scan", TableName=past)
+
+
 @pytest.mark.guarantee("SEC6")
 def test_a_key_is_refused_as_soon_as_it_is_revoked(server: Server) -> None:
     pair = create(server.keys, "--read", "*")

@@ -6,7 +6,7 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 import foldb
 from foldb.model.errors import LogLockedError
@@ -98,3 +98,26 @@ def test_names_of_files_and_lists_are_taken_as_they_are_written(tmp_path: Path) 
 def test_an_unusable_value_is_refused_by_name(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         foldb.serve(**wrong)
+
+
+@pytest.mark.spec("H3")
+def test_a_client_at_a_cut_reads_the_past_with_the_same_requests() -> None:
+    with foldb.serve() as server:
+        client = _client(server)
+        client.create_table(**table_request("Orders", "pk:S"))
+        put = client.put_item(TableName="Orders", Item={"pk": {"S": "a"}})
+        client.delete_table(TableName="Orders")
+        past = server.at(put["ResponseMetadata"]["HTTPHeaders"]["x-foldb-position"])
+        key = {"pk": {"S": "a"}}
+        batch, actions = {"Orders": {"Keys": [key]}}, [{"Get": {"TableName": "Orders", "Key": key}}]
+
+        for _ in range(2):  # the caller's requests are not changed
+            assert key == past.get_item(TableName="Orders", Key=key)["Item"]
+            assert {"Orders": [key]} == past.batch_get_item(RequestItems=batch)["Responses"]
+            assert key == past.transact_get_items(TransactItems=actions)["Responses"][0]["Item"]
+        with pytest.raises(ClientError, match="PutItem cannot use"):
+            past.put_item(TableName="Orders", Item=key)
+        with pytest.raises(ValueError, match="is not a cut"):
+            server.at("yesterday")
+        client.close()
+        past.close()
