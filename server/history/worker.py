@@ -170,7 +170,7 @@ def open_log(job: HistoryJob) -> Any:
     """Open the log to read it.
 
     Raises:
-        LogError: It is another log: the folder was renamed, and its old name leads to another database.
+        LogError: The job names another log than that of its id: the folder was renamed.
     """
     log = _open(job)
     if log.genesis(0).log_id.hex() != job.log_id:

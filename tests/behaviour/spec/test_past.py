@@ -147,6 +147,23 @@ def wait_past(time_ms: int) -> None:
         pass
 
 
+@pytest.mark.spec("H4")
+def test_no_time_has_half_a_transaction(database: Database, name: str) -> None:
+    database.create(name)
+    times = []
+    for n in range(6):
+        items = [{"pk": {"S": pk}, "sk": {"N": "1"}, "n": {"N": str(n)}} for pk in "abcdef"]
+        database.client.transact_write_items(
+            TransactItems=[{"Put": {"TableName": name, "Item": item}} for item in items]
+        )
+        times.append(log_time_of(database.client.scan(TableName=name, ConsistentRead=True)))
+
+    for time_ms in range(times[0], times[-1] + 1, 1 + (times[-1] - times[0]) // 40):
+        found = database.client.scan(TableName=f"{name}@{time_text(time_ms)}")["Items"]
+        assert 6 == len(found)
+        assert 1 == len({item["n"]["N"] for item in found})
+
+
 def test_dropped_and_recreated_tables_are_read_as_they_were(database: Database, name: str) -> None:
     database.create(name)
     first = database.put(name, 1, v="first")

@@ -72,7 +72,7 @@ def check_sums(folder: Path, seed: int, transfers: int, times: int) -> None:
     assert len({tuple(balances) for balances in found}) > times / 10, "few transfers were seen"
 
 
-@pytest.mark.spec("H4")
+@pytest.mark.spec("H4", served=False)
 def test_no_past_time_has_half_a_transfer(tmp_path: Path) -> None:
     check_sums(tmp_path, seed=0, transfers=25, times=40)
 
