@@ -3,7 +3,8 @@
     append ──► durable ──► callback(Appended)     in order, exactly once, on the owner's loop
                       └──► callback(LogError)     LogFullError: not written; AppendUnknownError: unknown
 
-A log has P partitions. A partition is a dense sequence of records from offset 0 and begins with Genesis. The fold
+A log has P partitions. A partition is a dense sequence of records from offset 0 and begins with Genesis; a trim may
+have replaced its first records by the state after them. The fold
 sees a record only when it is durable. Implementations: memory_log.py (tests and the simulator), local/ (one machine's
 disk), kafka/ (many machines). All pass tests/unit/contracts/log_contract.py.
 
@@ -13,11 +14,14 @@ whose acknowledgement was lost. It also passes tests/unit/contracts/shared_log_c
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..model.errors import LogError
 from .codec import CURRENT, decode_entry
 from .commands import LEVEL, Entry, Genesis, Record
+
+if TYPE_CHECKING:
+    from .local.filesystem import File
 
 HASH: Final = "blake2b-64"
 """The hash function that maps a partition key to its slot (model/keys.py)."""
@@ -80,6 +84,23 @@ class Log(Protocol):
 
         Raises:
             CorruptionError: A record is damaged. All records before it have been yielded.
+            HorizonError: A trim removed the record at `start`.
+        """
+        ...
+
+    def begin(self, partition: int) -> int:
+        """Return the offset of the first record: 0, or the history horizon of a trimmed log."""
+        ...
+
+    @property
+    def horizon_ms(self) -> int | None:
+        """The log time of the history horizon of a trimmed log; None if the log has its whole history."""
+        ...
+
+    def bases(self, partition: int) -> Iterator[tuple[str, "File"]]:
+        """Yield each copy of the state before the first record of a trimmed log: its name and a snapshot.
+
+        A file is closed when the next one is requested. A log with its whole history yields none.
         """
         ...
 
@@ -91,17 +112,26 @@ class Log(Protocol):
         """Return the first command of the partition."""
         ...
 
-    def truncate_before(self, partition: int, offset: int) -> None:
-        """Remove the records before `offset`.
-
-        Raises:
-            LogError: The log keeps its whole history.
-        """
-        ...
-
     def close(self) -> None:
         """Make all appended entries durable, call their callbacks, and refuse further appends."""
         ...
+
+
+class WholeHistory:
+    """A log that is never trimmed."""
+
+    def begin(self, partition: int) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+    @property
+    def horizon_ms(self) -> None:
+        """None."""
+        return
+
+    def bases(self, partition: int) -> Iterator[tuple[str, "File"]]:  # noqa: ARG002
+        """Yield nothing."""
+        return iter(())
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from .log import (
     OnRecords,
     RawRecord,
     Stop,
+    WholeHistory,
     genesis_entries,
 )
 
@@ -91,7 +92,7 @@ class Follower:
             self._on_records(records)
 
 
-class MemoryLog:
+class MemoryLog(WholeHistory):
     """See the module.
 
     Attributes:
@@ -232,11 +233,6 @@ class MemoryLog:
         assert isinstance(first, Genesis)
         return first
 
-    def truncate_before(self, partition: int, offset: int) -> None:
-        raise LogError(
-            f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
-        )
-
     def close(self) -> None:
         """Make all pending appends durable."""
         self.commit()
@@ -253,7 +249,7 @@ class MemoryLog:
         return self._time
 
 
-class MemoryConnection:
+class MemoryConnection(WholeHistory):
     """One node's view of a shared log. Closing it does not affect other nodes."""
 
     def __init__(self, log: MemoryLog, deliver: Deliver) -> None:
@@ -263,7 +259,6 @@ class MemoryConnection:
         self.read = log.read
         self.end = log.end
         self.genesis = log.genesis
-        self.truncate_before = log.truncate_before
 
     def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
         """Append an entry, after ending the repetition of this origin's earlier append."""

@@ -35,15 +35,19 @@ class Rebuild:
     """
 
     def __init__(
-        self, void: Collection[Void] = (), dispose: Callable[[list[Store]], None] | None = None
+        self,
+        void: Collection[Void] = (),
+        dispose: Callable[[list[Store]], None] | None = None,
+        state: PartitionState | None = None,
     ) -> None:
         """Begin a refold.
 
         Args:
             void: The commands that an operator has declared void.
             dispose: Receives the stores of tables that are deleted during the refold.
+            state: The state with which the log begins (foundation.py); None for an empty one.
         """
-        self.state = PartitionState()
+        self.state = PartitionState() if state is None else state
         self._void = void
         self._dispose = dispose
         self.commands = 0
@@ -71,6 +75,8 @@ class Rebuild:
     def fold_to(self, records: Iterable[Record], position: Position) -> None:
         """Fold everything up to and including `position`; its index may cut an entry short."""
         for record in records:
+            if record.offset > position.offset:
+                return  # the position is that of the state with which the log begins
             if record.offset == position.offset and position.index is not None:
                 commands = record.entry.commands[: position.index + 1]
                 record = replace(record, entry=replace(record.entry, commands=commands))

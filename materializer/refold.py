@@ -12,6 +12,7 @@ from .fold.fold_record import LateSkipError, Void, voids
 from .fold.outcomes import Outcome
 from .fold.state import PartitionState
 from .fold.storage import Store
+from .foundation import BasedLog, restart
 from .gc_tuning import no_collections
 
 # The number of commands between two reports of progress. Refolds of at least this size freeze their objects
@@ -19,7 +20,7 @@ from .gc_tuning import no_collections
 _REPORT_COMMANDS = 100_000
 
 
-class ReadableLog(Protocol):
+class ReadableLog(BasedLog, Protocol):
     """The part of a log that a refold needs; a reader beside its writer has it too."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
@@ -62,7 +63,7 @@ def refold_log(
     """Fold the log from the state's next offset on, and return the number of commands.
 
     Void commands are skipped. They are found by searching the rest of the log after the fold raised, or from the
-    Skip itself. The state is then reset and refolded from the beginning, because a failed fold leaves it undefined.
+    Skip itself. The state is then refolded from the beginning of the log, because a failed fold leaves it undefined.
 
     Args:
         state: The state after all earlier records.
@@ -81,7 +82,7 @@ def refold_log(
             return refold(state, records, progress, void, capture)
         except (FoldError, LateSkipError) as error:
             void = more_void(void, error, log, partition)
-            _begin_again(state, capture)
+            _begin_again(state, log, partition, capture)
 
 
 def refold_past(
@@ -97,7 +98,7 @@ def refold_past(
         FoldError, LateSkipError: No Skip declares the record void; the state is unusable.
     """
     void = more_void(frozenset(), error, log, partition)
-    _begin_again(state, capture)
+    _begin_again(state, log, partition, capture)
     refold_log(state, log, partition, void=void, capture=capture)
 
 
@@ -120,8 +121,8 @@ def _noted(records: Iterable[Record], note: Callable[[Entry], None]) -> Iterator
         yield record
 
 
-def _begin_again(state: PartitionState, capture: Capture | None) -> None:
-    state.reset()
+def _begin_again(state: PartitionState, log: ReadableLog, partition: int, capture: Capture | None) -> None:
+    restart(state, log, partition)
     if capture is not None:
         capture.begin_again()
 
@@ -167,7 +168,7 @@ def refold(
     """Fold `records` into `state` and return the number of commands.
 
     Args:
-        state: The state after all earlier records; an empty one for offset 0.
+        state: The state after all earlier records.
         records: The records of the log from the state's next offset on.
         progress: Called every 100,000 commands with the number folded so far.
         void: The commands to skip.

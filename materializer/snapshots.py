@@ -1,7 +1,7 @@
 """The snapshots of a database: made by one process, loaded by the next start.
 
     make    newest usable + the rest of the log ──► temporary file ──► synced ──► renamed ──► older ones removed
-    start   newest usable ──► the worker folds the rest of the log
+    start   newest usable, else the beginning of the log ──► the worker folds the rest of the log
 
 The folder `snapshots` beside the log holds `<offset of the last record folded>.snapshot`; with several partitions it
 is `<partition>-<offset>.snapshot`, made one after the other. A crash at any moment leaves only complete files of
@@ -26,6 +26,7 @@ from ..log.local.filesystem import File, Filesystem, read_all, write_all
 from ..log.local.writer import LOCK_NAME
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
+from .foundation import initial_chain, initial_state
 from .gc_tuning import no_collections
 from .refold import ReadableLog, refold_log
 from .snapshot import (
@@ -104,6 +105,7 @@ class _ChainedLog:
     def __init__(self, log: ReadableLog, chain: Chain) -> None:
         self._log = log
         self._chain = chain
+        self.genesis, self.begin, self.bases = log.genesis, log.begin, log.bases
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         """Read the records from offset `start` on."""
@@ -145,6 +147,8 @@ class Snapshots:
         for offset in self.offsets():
             if before is not None and offset >= before:
                 continue
+            if offset < log.begin(self._partition) - 1:
+                continue  # the base of the log is newer
             try:
                 with self._opened(offset) as file, no_collections():
                     snapshot = self.verified(log, offset, read_head(file))
@@ -162,7 +166,7 @@ class Snapshots:
                     error,
                 )
                 unusable.append(offset)
-        return LoadedState(PartitionState(), None, unusable)
+        return LoadedState(initial_state(log, self._partition), None, unusable)
 
     def make(
         self, log: HashedLog, *, keep: int = KEPT, progress: Callable[[int], None] | None = None
@@ -194,12 +198,12 @@ class Snapshots:
 
     def _chain(self, log: HashedLog, head: SnapshotHead | None) -> Chain:
         """Return the chain at a snapshot, from which the chain of the next one continues."""
-        genesis = log.genesis(self._partition)
         if head is not None and head.chain is not None:
-            return Chain(genesis, head.offset + 1, head.chain)
-        chain = Chain(genesis)
+            return Chain(log.genesis(self._partition), head.offset + 1, head.chain)
+        chain = initial_chain(log, self._partition)
         if head is not None:  # an earlier release made the snapshot
-            for record in islice(log.read(self._partition), head.offset + 1):
+            begin = chain.next_offset
+            for record in islice(log.read(self._partition, begin), head.offset + 1 - begin):
                 chain.extend(record)
         return chain
 
@@ -272,6 +276,15 @@ class Snapshots:
             self._disk.make_folder(self.folder)
         return SnapshotCopy(self, self._disk, offset)
 
+    def remove_before(self, offset: int) -> None:
+        """Remove the snapshots of records before an offset."""
+        for each in self.offsets():
+            if each < offset:
+                with suppress(FileNotFoundError):  # a process that makes a snapshot removes old ones too
+                    self._disk.remove(self.path(each))
+        if self._names():
+            self._disk.sync_folder(self.folder)
+
     def _write(self, head: SnapshotHead, state: PartitionState) -> None:
         """Write a file that is complete after a crash, or absent: the bytes are synced before the rename."""
         path = self.path(head.offset)
@@ -298,7 +311,8 @@ class Snapshots:
         usable = [offset for offset in behind if offset not in unusable]
         for offset in behind:
             if offset not in usable[:keep]:
-                self._disk.remove(self.path(offset))
+                with suppress(FileNotFoundError):  # a trim removes old ones too
+                    self._disk.remove(self.path(offset))
 
     def _remove_unfinished(self) -> None:
         """Remove the temporary files of crashed processes. The lock excludes a running one.

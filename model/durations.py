@@ -1,6 +1,7 @@
-"""The syntax of durations in flags and in triggers: 200ms, 10s, 1.5h, 7d."""
+"""The syntax of durations in flags and in triggers: 200ms, 10s, 1.5h, 7d; and the text of points in time."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -12,6 +13,7 @@ _SECONDS: Final = {
     "h": Decimal(3600),
     "d": Decimal(86400),
 }
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
@@ -59,3 +61,13 @@ def duration(milliseconds: int) -> str:
         return "0s"
     unit, unit_ms = next(each for each in _SHOWN if milliseconds % each[1] == 0)
     return f"{milliseconds // unit_ms}{unit}"
+
+
+def time_text(time_ms: int) -> str:
+    """Return a time in milliseconds since 1970 as an ISO date.
+
+    >>> time_text(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,6 +9,7 @@
     ├── LogError                             the log could not be written or read
     │   ├── LogFullError                       the disk is full: the entry was not written, retry it
     │   ├── LogLockedError                     another process writes this log
+    │   ├── HorizonError                       a record was removed by a trim
     │   └── AppendUnknownError                 the entry may or may not have been written
     ├── CorruptionError                      bytes in the log are damaged: stop
     ├── ForeignLogError                      the log belongs to another database
@@ -361,6 +362,13 @@ class LogLockedError(LogError):
     """Another process writes this log.
 
     Operator action: stop that process, or use the commands that only read.
+    """
+
+
+class HorizonError(LogError):
+    """A position is before the history horizon: a trim removed the record.
+
+    Operator action: read a later position, or the archive of the trim.
     """
 
 

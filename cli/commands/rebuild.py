@@ -8,6 +8,7 @@ import typer
 
 from ...log.commands import Cut, Position, Record
 from ...materializer.fold.state import Table
+from ...materializer.foundation import initial_state
 from ...materializer.rebuild import Rebuild
 from ...model.descriptions import describe
 from ...model.slots import data_partitions
@@ -148,17 +149,17 @@ def _refold(session: Session, name: str, to: str | None, source: str | None) -> 
     log = open_log(session, source)
     cut = _cut(log, to)
     parts = []
-    with progress(
-        session.settings, session.output.stderr, "refold", sum(position.offset + 1 for position in cut)
-    ) as advance:
+    records = sum(position.offset + 1 - log.begin(position.partition) for position in cut)
+    with progress(session.settings, session.output.stderr, "refold", records) as advance:
 
         def counted_records(partition: int) -> Iterator[Record]:
-            for record in log.read(partition):
+            for record in log.read(partition, log.begin(partition)):
                 yield record
                 advance(1)
 
         for position in cut:
-            work = Rebuild(void_in(log, position.partition))
+            state = initial_state(log, position.partition)
+            work = Rebuild(void_in(log, position.partition, state.next_offset), state=state)
             work.fold_to(counted_records(position.partition), position)
             table = work.state.table_named(name)
             if table is None:

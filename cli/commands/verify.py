@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...log.chain import Chain
 from ...log.commands import Digest, Position
 from ...log.local.filesystem import SystemFilesystem
+from ...log.local.foundation import faults as foundation_faults
 from ...log.local.reader import LogReader, Tail
 from ...materializer.fold.dump import digest, digest_of, dump_table
 from ...materializer.fold.fold_record import Void, voids
 from ...materializer.fold.state import PartitionState
+from ...materializer.foundation import initial_chain, initial_state
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ...model.errors import LogError
@@ -74,6 +75,7 @@ def verify(
         raise CommandError(
             f"the states of the nodes are equal, but the log cannot be read: {error}", ExitCode.UNREACHABLE
         ) from error
+    damaged_copies = [] if found.is_shared else foundation_faults(SystemFilesystem(), Path(found.location))
     if found.server is not None:
         _check_same_log(found.server, log)
     # Snapshots are listed before the log's end is read, so that none is newer than the end.
@@ -86,7 +88,8 @@ def verify(
     ends = [log.end(partition) for partition in range(log.partitions)]
     unusable: list[str] = []
     refolds = []
-    with progress(session.settings, session.output.stderr, "verify", 2 * sum(ends)) as advance:
+    records = sum(end - log.begin(partition) for partition, end in enumerate(ends))
+    with progress(session.settings, session.output.stderr, "verify", 2 * records) as advance:
         for partition in range(log.partitions):
             expected = list(live.get(partition, ()))
             if snapshots:
@@ -96,6 +99,12 @@ def verify(
             refolds.append(_refold(log, partition, expected, advance))
             _check_all_met(session, refolds[-1], expected, found)
     _report(session, log, refolds, found, tail)
+    if damaged_copies:
+        raise CommandError(
+            f"the log is intact, but a copy of its foundation is damaged: {'; '.join(damaged_copies)}. "
+            "`foldb serve` writes it again from the other copy, at its next start or scrub.",
+            ExitCode.INTEGRITY,
+        )
     if unusable:
         raise CommandError(
             f"the log is intact, but snapshots are damaged: {'; '.join(unusable)}. Delete them: a start ignores them. "
@@ -191,8 +200,8 @@ class Refolded:
     """
 
     def __init__(self, log: ReadableLog, partition: int) -> None:
-        self.state = PartitionState()
-        self.chain = Chain(log.genesis(partition))
+        self.state = initial_state(log, partition)
+        self.chain = initial_chain(log, partition)
         self.digest = ""
         self.compared = 0
         self.differences: list[tuple[str, list[str]]] = []
@@ -237,7 +246,10 @@ def _refold(log: ReadableLog, partition: int, expected: Sequence[Expected], adva
     for each in (*recorded, *expected):
         by_offset.setdefault(each.offset, []).append(each)
     refolded = Refolded(log, partition)
-    for record in log.read(partition):
+    before = refolded.chain.next_offset - 1
+    if before in by_offset:
+        refolded.compare(by_offset[before])  # the base of a trimmed log
+    for record in log.read(partition, before + 1):
         fold_record(refolded.state, record, void)
         refolded.chain.extend(record)
         if record.offset in by_offset:
@@ -374,9 +386,10 @@ def _recorded(log: ReadableLog, partition: int, advance: Advance) -> tuple[list[
     """
     found: dict[int, list[str]] = {}
     void: set[Void] = set()
-    for record in log.read(partition):
+    begin = log.begin(partition)
+    for record in log.read(partition, begin):
         for command in record.entry.commands:
-            if isinstance(command, Digest):
+            if isinstance(command, Digest) and command.offset >= begin - 1:
                 found.setdefault(command.offset, []).append(command.digest)
         for one in voids((record,)):
             void.add(one)

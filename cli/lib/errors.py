@@ -21,6 +21,7 @@ from ...model.errors import (
     CorruptionError,
     FoldbError,
     ForeignLogError,
+    HorizonError,
     LogError,
     NewerVersionError,
 )
@@ -116,6 +117,8 @@ def of_foldb(error: FoldbError) -> CommandError:
 
     if isinstance(error, AppendUnknownError):
         return CommandError(str(error), ExitCode.INTEGRITY)
+    if isinstance(error, HorizonError):
+        return CommandError(str(error), ExitCode.NOT_FOUND)
     if isinstance(error, (LogError, NewerVersionError)):
         return CommandError(str(error), ExitCode.UNREACHABLE)
     if isinstance(error, (CorruptionError, ForeignLogError, FoldError)):

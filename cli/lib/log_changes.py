@@ -6,13 +6,13 @@ Every change of every table can be read, also of a deleted table, and of one who
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ...log.commands import Context, Record
 from ...materializer.fold.outcomes import Change
 from ...materializer.fold.state import PartitionState, Table
+from ...materializer.foundation import initial_state
 from ...materializer.refold import fold_record
 from ...model.sequence_numbers import number_before, parse_numbers
 from ...model.slots import CATALOG
@@ -22,7 +22,7 @@ from ...streams.changes import changes
 from ...streams.formats.table_view import Delivery, TableView, view_of
 from .errors import CommandError, ExitCode
 from .log_history import in_order, read_position, void_in
-from .log_location import ReadableLog
+from .log_location import ReadableLog, check_position, check_time
 from .start_position import Start
 
 _POLL_S: Final = 0.2
@@ -40,10 +40,13 @@ class LogChanges:
         self._log = log
         self._wanted = frozenset(tables)
         self._advance = advance or (lambda _: None)
-        self._void = {partition: void_in(log, partition) for partition in range(log.partitions)}
-        self._states: dict[int, PartitionState] = defaultdict(PartitionState)
+        partitions = range(log.partitions)
+        self._void = {partition: void_in(log, partition, log.begin(partition)) for partition in partitions}
+        self._states = {partition: initial_state(log, partition) for partition in partitions}
         self._definitions: dict[int, TableDefinition] = {}
         self._views: dict[int, TableView] = {}
+        for table in (table for state in self._states.values() for table in state.tables.values()):
+            self._view(table)
 
     @property
     def names(self) -> set[str]:
@@ -118,10 +121,12 @@ def since(start: Start, log: ReadableLog) -> Within:
 
     Raises:
         CommandError: `start` is not a position of this log.
+        HorizonError: A trim removed records at `start`.
     """
     match start["At"]:
         case "TIME":
             begin: int = start["Time"]
+            check_time(log, begin)
             return lambda delivery: delivery.change.time >= begin
         case "NUMBERS":
             after = parse_numbers(start["Numbers"])
@@ -142,6 +147,7 @@ def since(start: Start, log: ReadableLog) -> Within:
 def _before(text: str, log: ReadableLog) -> tuple[int, int]:
     """Return the partition of a position, and the highest sequence number before the position."""
     position = read_position(text, log.partitions)
+    check_position(log, position)
     base = log.genesis(position.partition).base
     return position.partition, number_before(base + position.offset, position.index or 0)
 

@@ -5,7 +5,6 @@ units, and the sequence numbers. Records of several partitions are merged by log
 effects in another partition.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from heapq import merge
@@ -69,6 +68,7 @@ from ...materializer.fold.outcomes import (
     Units,
 )
 from ...materializer.fold.state import PartitionState
+from ...materializer.foundation import initial_state
 from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots
 from ...model.errors import RequestError, TransactionCanceledError
@@ -103,7 +103,7 @@ def timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
         yield time, record.partition, record
 
 
-def void_in(log: ReadableLog, partition: int, start: int = 0) -> list[Void]:
+def void_in(log: ReadableLog, partition: int, start: int) -> list[Void]:
     """Return the positions that an operator declared void, in the records from `start` on.
 
     A declaration is after the record that it voids, so all records after that one are read.
@@ -112,18 +112,18 @@ def void_in(log: ReadableLog, partition: int, start: int = 0) -> list[Void]:
 
 
 def state_before(log: ReadableLog, folder: Path | None, position: Position) -> PartitionState:
-    """Return the state of the newest snapshot in a folder before a position, or an empty state.
+    """Return the state of the newest snapshot in a folder before a position, or that with which the log begins.
 
     A snapshot is not used if it folded a record that was declared void later.
     """
     if folder is None:
-        return PartitionState()
+        return initial_state(log, position.partition)
     snapshots = Snapshots(folder, SystemFilesystem(), position.partition, log.partitions)
     state = snapshots.load_newest(log, before=position.offset).state
     folded = state.next_offset
     later = void_in(log, position.partition, folded) if folded else []
     is_late = any(void[0] < folded and void not in state.voided for void in later)
-    return PartitionState() if is_late else state
+    return initial_state(log, position.partition) if is_late else state
 
 
 def end_of(log: ReadableLog | Log, partitions: int) -> str:
@@ -178,10 +178,14 @@ class LogHistory:
         Args:
             log: The log of the records.
             typed: Whether items are DynamoDB JSON. Otherwise they are plain.
-            begin: The states before the first records. A missing partition begins empty, with its first record.
+            begin: The states before the first records. A missing partition begins with its first record.
         """
         self.partitions = log.partitions
-        self.states: dict[int, PartitionState] = defaultdict(PartitionState, begin or {})
+        self.states = {
+            partition: state_in or initial_state(log, partition)
+            for partition in range(log.partitions)
+            for state_in in ((begin or {}).get(partition),)
+        }
         self._log = log
         self._void: dict[int, list[Void]] = {}
         self._show = (lambda item: item) if typed else plain_item

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias
 
 import typer
 
-from ...log.commands import Entry, Genesis, Record
+from ...log.commands import Entry, Genesis, Position, Record
 from ...log.copy import Deliveries
 from ...log.local import LocalLog
 from ...log.log import Log
+from ...materializer.foundation import BasedLog
+from ...model.durations import time_text
+from ...model.errors import HorizonError
 from ...server.settings import kafka_variables
 from .errors import CommandError, ExitCode
 from .session import Session, existing, is_address
@@ -39,7 +42,7 @@ SourceArgument: TypeAlias = Annotated[
 ]
 
 
-class ReadableLog(Protocol):
+class ReadableLog(BasedLog, Protocol):
     """A log that can be read."""
 
     @property
@@ -55,6 +58,9 @@ class ReadableLog(Protocol):
     def genesis(self, partition: int) -> Genesis: ...
 
     def hash_of(self, partition: int, offset: int) -> bytes: ...
+
+    @property
+    def horizon_ms(self) -> int | None: ...
 
     def close(self) -> None: ...
 
@@ -159,9 +165,32 @@ def open_log(session: Session, location: str | Path | None = None) -> ReadableLo
     return source_of(session, location).open()
 
 
+def check_position(log: ReadableLog, position: Position) -> None:
+    """Check that the log has the record at a position, or that it is behind the end.
+
+    Raises:
+        HorizonError: A trim removed the record.
+    """
+    if position.offset < log.begin(position.partition):
+        log.read(position.partition, position.offset)
+
+
+def check_time(log: ReadableLog, time_ms: int) -> None:
+    """Check that the log has the records from a log time on.
+
+    Raises:
+        HorizonError: A trim removed some of them.
+    """
+    if log.horizon_ms is not None and time_ms < log.horizon_ms:
+        raise HorizonError(
+            f"{time_text(time_ms)} is before the history horizon, {time_text(log.horizon_ms)}: `foldb log trim` "
+            "removed the records before it"
+        )
+
+
 @contextmanager
-def opened_to_write(location: str, first: Sequence[Entry]) -> Iterator[tuple[Log, Deliveries]]:
-    """Open a log to append. A new log starts with `first`.
+def opened_to_write(location: str, first: Sequence[Entry] | None) -> Iterator[tuple[Log, Deliveries]]:
+    """Open a log to append. A new log starts with `first`; with None the log must exist.
 
     Yields:
         The log, and the queue of its callbacks.
@@ -186,6 +215,7 @@ def opened_to_write(location: str, first: Sequence[Entry]) -> Iterator[tuple[Log
             deliver=deliveries.put,
             random_bytes=os.urandom,
             on_fatal=_raise,
+            create=first is not None,
             first=first,
         )
     try:

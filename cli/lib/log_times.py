@@ -10,7 +10,7 @@ from ...log.commands import Position
 from .durations import now, read_time
 from .errors import CommandError, ExitCode
 from .log_history import read_position, timed
-from .log_location import ReadableLog
+from .log_location import ReadableLog, check_position, check_time
 from .output import time_text
 
 _POSITION = re.compile(r"@?([0-9]+:)?[0-9]+(\.[0-9]+)?")
@@ -37,14 +37,17 @@ def last_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Pos
 
     Raises:
         CommandError: `text` is not a position of this log, or is a time before its first record.
+        HorizonError: `text` is before the history horizon.
     """
     time_ms = time_of(text)
     if time_ms is None:
-        return _positions(log, text)
+        return _positions(log, text, 1)
     found = {}
+    check_time(log, time_ms)
     for partition in partitions:
-        offset = first = None
-        for time, _, record in timed(log.read(partition)):
+        first = None
+        offset = log.begin(partition) - 1 if log.begin(partition) else None
+        for time, _, record in timed(log.read(partition, log.begin(partition))):
             if time > time_ms:
                 first = time
                 break
@@ -63,15 +66,21 @@ def first_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Po
 
     Raises:
         CommandError: `text` is not a position of this log.
+        HorizonError: `text` is before the history horizon.
     """
     time_ms = time_of(text)
     if time_ms is None:
-        return _positions(log, text)
+        return _positions(log, text, 0)
+    check_time(log, time_ms)
     return {
         partition: Position(
             partition,
             next(
-                (record.offset for time, _, record in timed(log.read(partition)) if time >= time_ms),
+                (
+                    record.offset
+                    for time, _, record in timed(log.read(partition, log.begin(partition)))
+                    if time >= time_ms
+                ),
                 log.end(partition),
             ),
         )
@@ -79,6 +88,11 @@ def first_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Po
     }
 
 
-def _positions(log: ReadableLog, text: str) -> dict[int, Position]:
-    read = (read_position(each, log.partitions) for each in text.split(","))
-    return {position.partition: position for position in read}
+def _positions(log: ReadableLog, text: str, before: int) -> dict[int, Position]:
+    """Return positions that are at most `before` records before the horizon: the state there is known."""
+    positions = [read_position(each, log.partitions) for each in text.split(",")]
+    for position in positions:
+        is_known = position.index is None and position.offset + before >= log.begin(position.partition)
+        if not is_known:
+            check_position(log, position)
+    return {position.partition: position for position in positions}

@@ -9,13 +9,13 @@ import io
 import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typer import echo
 
+from ...model.durations import time_text as time_text  # for the other modules of the command line
 from ...model.values import Item
 from .settings import Color, Format, SessionSettings
 from .values import number_text, plain_item, write_json
@@ -202,17 +202,6 @@ def counted(count: int, noun: str) -> str:
     ('1 item', '1,200 items')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def time_text(time_ms: int) -> str:
-    """Return log time as an ISO date.
-
-    >>> time_text(1_700_000_000_123)
-    '2023-11-14T22:13:20.123Z'
-    """
-    return (
-        datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
 
 
 def _console(color: Color, *, stderr: bool) -> "Terminal":

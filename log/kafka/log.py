@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 
 from ...model.errors import LogError
 from ..commands import LEVEL, Entry, Genesis, Record
-from ..log import AppendCallback, Deliver, OnFailure, OnRecords, Stop, genesis_entries
+from ..log import AppendCallback, Deliver, OnFailure, OnRecords, Stop, WholeHistory, genesis_entries
 from . import genesis, topic
 from .client import Clients
 from .consumer import LogConsumers
@@ -34,7 +34,7 @@ LOG_ID_BYTES: Final = 16
 logger = logging.getLogger(__name__)
 
 
-class KafkaLog:
+class KafkaLog(WholeHistory):
     """The log at an address. Creates the topic, and writes the first records to an empty topic.
 
     Args:
@@ -134,11 +134,6 @@ class KafkaLog:
 
     def genesis(self, partition: int) -> Genesis:
         return self._reader.genesis(partition)
-
-    def truncate_before(self, partition: int, offset: int) -> None:
-        raise LogError(
-            f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
-        )
 
     def problems(self) -> list[str]:
         """Return the current problems and warnings about the topic. Blocks."""

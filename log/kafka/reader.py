@@ -11,6 +11,7 @@ from kafka.errors import CorruptRecordError, KafkaError, LogTruncationError, Off
 
 from ...model.errors import CorruptionError, LogError
 from ..commands import Genesis, Record
+from ..log import WholeHistory
 from .client import Clients
 from .messages import in_order, raw_record
 
@@ -24,7 +25,7 @@ HASH_BYTES: Final = 16
 _TIME_BYTES: Final = 8
 
 
-class KafkaReader:
+class KafkaReader(WholeHistory):
     """Reads a topic that holds a log.
 
     Args:

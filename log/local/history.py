@@ -3,7 +3,8 @@
     segment 0 ──► segment 4711 ──► segment 9002            named for the first record of each
               chain            chain
 
-Every byte is checked: a segment's blocks against the chain of hashes, its end against the head of the next segment.
+A trimmed log begins with a foundation (foundation.py) and a later segment. Every byte is checked: a segment's blocks
+against the chain of hashes, its end against the head of the next segment.
 """
 
 from bisect import bisect_right
@@ -13,11 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...model.errors import CorruptionError, FoldbError, ForeignLogError
+from ...model.durations import time_text
+from ...model.errors import CorruptionError, FoldbError, ForeignLogError, HorizonError
 from ..codec import decode_entry
-from ..commands import Genesis, Record
+from ..commands import Genesis, Position, Record
 from . import segment
-from .filesystem import Filesystem, read_all
+from .filesystem import File, Filesystem, read_all
+from .foundation import Foundation, newest, newest_sequence, opened_bases
 from .segment import Chain, DamageError, Frame, Header
 
 HEADER_BYTES = 1 << 18
@@ -60,12 +63,13 @@ class Part:
 
 
 class History:
-    """The segments of one folder."""
+    """The segments of one folder, and the foundation before them; None if the folder has the whole history."""
 
     def __init__(self, disk: Filesystem, folder: Path) -> None:
         self._disk = disk
         self.folder = folder
         self.headers: list[Header] = []
+        self.foundation: Foundation | None = None
         self._read_positions: dict[int, ReadPosition] = {}  # by partition
         self._held: tuple[Header, bytes] | None = None
 
@@ -77,14 +81,75 @@ class History:
     def load(self, until: int | None = None) -> None:
         """Load the headers of new segments, or only of those that begin before record `until`.
 
+        A trim by the writer may remove segments and replace the foundation at any time.
+
         Raises:
             CorruptionError, ForeignLogError, NewerVersionError: A segment is damaged, belongs to another log, or was
-                written by a later release.
+                written by a later release; or both copies of the foundation are damaged.
         """
+        self._load_foundation()
+        while True:
+            try:
+                self._load_segments(until)
+            except FileNotFoundError:
+                if not self._load_foundation():
+                    raise
+            else:
+                if not self._load_foundation():
+                    break
+        foundation = self.foundation
+        if foundation is not None and self.headers and not foundation.continues_in(self.headers[0]):
+            raise self.damaged(
+                text_of(self.headers[0], 0, self.headers[0].chain),
+                f"the segment does not continue the log's foundation at record {foundation.sequence}",
+            )
+
+    def _load_foundation(self) -> bool:
+        """Load the newest foundation, and forget the segments before it. Return whether it is another than before."""
+        sequence = newest_sequence(self._disk, self.folder)
+        if sequence is None or (self.foundation is not None and self.foundation.sequence == sequence):
+            return False
+        foundation = newest(self._disk, self.folder)
+        assert foundation is not None, "a name in the folder has its number"
+        self.begin_with(foundation)
+        return True
+
+    def begin_with(self, foundation: Foundation) -> None:
+        """Forget the segments before a foundation."""
+        self.headers = [each for each in self.headers if each.chain.sequence >= foundation.sequence]
+        self.foundation = foundation
+
+    def _load_segments(self, until: int | None) -> None:
+        begin = 0 if self.foundation is None else self.foundation.sequence
         known = {header.chain.sequence for header in self.headers}
         for sequence in segments_in(self._disk, self.folder):
-            if sequence not in known and (until is None or sequence < until):
+            if sequence >= begin and sequence not in known and (until is None or sequence < until):
                 self.add(self.head(sequence))
+
+    def begin(self, partition: int) -> int:
+        """Return the offset of the partition's first record; 0 if the log has its whole history."""
+        return 0 if self.foundation is None else self.foundation.chain.ends[partition]
+
+    @property
+    def horizon_ms(self) -> int | None:
+        """The log time of the history horizon; None if the log has its whole history."""
+        return None if self.foundation is None else self.foundation.time_ms
+
+    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
+        """Yield each copy of the partition's base, with its name; none if the log has its whole history."""
+        return opened_bases(self._disk, self.folder, self.foundation, partition)
+
+    def before_horizon(self, partition: int, offset: int) -> HorizonError:
+        """Return the error for a record that a trim removed."""
+        foundation = self.foundation
+        assert foundation is not None, "the log has its whole history"
+        partitions = len(foundation.genesis)
+        asked, first = Position(partition, offset), Position(partition, self.begin(partition))
+        archive = "" if foundation.archive is None else f"; the archive {foundation.archive} has them"
+        return HorizonError(
+            f"@{asked.text(partitions)} is before the history horizon @{first.text(partitions)} "
+            f"({time_text(foundation.time_ms)}): `foldb log trim` removed the records before it{archive}"
+        )
 
     def add(self, header: Header) -> None:
         """Add a segment that is newer than all others, or that replaces the newest, which has no records yet."""
@@ -112,14 +177,16 @@ class History:
 
     def size(self, header: Header) -> int:
         """Return the number of bytes of a segment."""
-        file = self._disk.open(self.path(header), write=False)
+        file = self.open(header)
         try:
             return file.size()
         finally:
             file.close()
 
     def genesis(self) -> list[Genesis]:
-        """Return each partition's first command, from the first records of the log."""
+        """Return each partition's first command, from the foundation or from the first records of the log."""
+        if self.foundation is not None:
+            return list(self.foundation.genesis)
         first = self.headers[0]
         if first.chain.sequence:
             raise self.damaged(segment.name(0), "the log's first segment is missing")
@@ -168,7 +235,12 @@ class History:
         """Read the partition's records from offset `start` up to `limit`.
 
         A read that continues an earlier one begins at its end, without reading the segment from its start.
+
+        Raises:
+            HorizonError: A trim removed the record at `start`.
         """
+        if start < self.begin(partition):
+            raise self.before_horizon(partition, start)
         headers = [header for header in self.headers if header.chain.sequence <= limit.sequence]
         last = self._read_positions.get(partition)
         if last is not None and last.chain.ends[partition] == start and last.header in headers:
@@ -178,7 +250,15 @@ class History:
         return self._read(headers[max(0, bisect_right(begins, start) - 1) :], partition, start, limit)
 
     def hash_of(self, partition: int, offset: int, limit: Limit) -> bytes:
-        """Return the hash of a record and all records before it. A read of the next records continues from here."""
+        """Return the hash of a record and all records before it. A read of the next records continues from here.
+
+        Raises:
+            HorizonError: A trim removed the record, and it is not the last removed one, whose hash is known.
+        """
+        if offset < self.begin(partition) and self.foundation is not None:
+            if offset < self.begin(partition) - 1:
+                raise self.before_horizon(partition, offset)
+            return self.foundation.hashes[partition]
         headers = [header for header in self.headers if header.chain.sequence <= limit.sequence]
         begins = [header.chain.ends[partition] for header in headers]
         for header in headers[max(0, bisect_right(begins, offset) - 1) :]:
@@ -224,7 +304,7 @@ class History:
                 at = frame.end
                 yield 0, held, frame
             return
-        file = self._disk.open(self.path(header), write=False)
+        file = self.open(header)
         try:
             if self._parse(file.read(0, header.size), header.chain.sequence) != header:
                 raise self.damaged(text_of(header, 0), "the segment's header has changed")
@@ -252,6 +332,21 @@ class History:
         finally:
             file.close()
 
+    def open(self, header: Header) -> File:
+        """Open a segment for reading.
+
+        Raises:
+            HorizonError: A trim has removed the segment since the read began.
+        """
+        try:
+            return self._disk.open(self.path(header), write=False)
+        except FileNotFoundError:
+            self._load_foundation()
+            if self.foundation is None or header.chain.sequence >= self.foundation.sequence:
+                raise
+            partition = max(range(len(header.chain.ends)), key=header.chain.ends.__getitem__)
+            raise self.before_horizon(partition, header.chain.ends[partition]) from None
+
     def check_follows(self, header: Header, chain: Chain) -> None:
         """Refuse a segment that does not begin where `chain` ends."""
         if chain != header.chain:
@@ -263,7 +358,11 @@ class History:
         """Return a segment's first `size` bytes, or all of it, after checking its header."""
         if self._held is not None and self._held[0] == header:
             return self._held[1][:size]
-        data = read_all(self._disk, self.path(header), size)
+        file = self.open(header)
+        try:
+            data = file.read(0, file.size() if size is None else size)
+        finally:
+            file.close()
         if size is not None and len(data) < size:
             raise self.damaged(
                 text_of(header, len(data)), f"the segment ends here, {size - len(data)} bytes early"
@@ -346,9 +445,15 @@ def damage_in(disk: Filesystem, folder: Path) -> Iterator[FoldbError | OSError]:
     A writer may be active. One damaged segment does not end the check, so that a report names all damage.
     """
     history = History(disk, folder)
-    sequences = segments_in(disk, folder)
-    if sequences[:1] != [0]:
-        yield CorruptionError(segment.name(0), "the log's first segment is missing")
+    try:
+        foundation = newest(disk, folder)
+    except FoldbError as error:
+        yield error
+        return
+    begin = 0 if foundation is None else foundation.sequence
+    sequences = [each for each in segments_in(disk, folder) if each >= begin]
+    if sequences[:1] != [begin]:
+        yield CorruptionError(segment.name(begin), "the log's first segment is missing")
     headers: list[Header | None] = []
     for sequence in sequences:
         headers.append(None)

@@ -24,7 +24,8 @@ from ..commands import LEVEL, Entry, Genesis, Record
 from ..log import AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
 from . import recovery
 from .displaced import DisplacedError, take_back
-from .filesystem import Filesystem, SystemFilesystem
+from .filesystem import File, Filesystem, SystemFilesystem
+from .foundation import Foundation, mend, name_head, remove_before
 from .reader import LogReader
 from .recovery import Cut
 from .writer import Append, Fsync, Writer
@@ -168,10 +169,47 @@ class LocalLog:
     def genesis(self, partition: int) -> Genesis:
         return self._genesis[partition]
 
-    def truncate_before(self, partition: int, offset: int) -> None:
-        raise LogError(
-            f"the log keeps its whole history: records before {partition}:{offset} cannot be removed"
-        )
+    def begin(self, partition: int) -> int:
+        return self._history.begin(partition)
+
+    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
+        return self._history.bases(partition)
+
+    @property
+    def horizon_ms(self) -> int | None:
+        return self._history.horizon_ms
+
+    @property
+    def foundation(self) -> Foundation | None:
+        """The head of the log's foundation; None if the log has its whole history."""
+        return self._history.foundation
+
+    def mend_foundation(self) -> list[str]:
+        """Write a damaged copy of the foundation again from the other, and return the damage that was found.
+
+        Raises:
+            CorruptionError: Both copies are damaged.
+            OSError: The disk refused the files.
+        """
+        return [] if self.foundation is None else mend(self.disk, self._folder, self.foundation)
+
+    def trim(self, foundation: Foundation, callback: Callable[[int | Exception], None]) -> None:
+        """Remove the records before a verified foundation, after all earlier appends.
+
+        Args:
+            foundation: Its bases and its heads without names are durable, and another process has verified them.
+            callback: Receives the number of removed segments, or the error: OSError and ValueError leave the log as
+                it was, or are followed by the rest of the trim at the next start.
+        """
+
+        def work() -> None:
+            try:
+                removed: int | Exception = self._trim(foundation)
+            except (OSError, ValueError, LogError) as error:
+                removed = error
+            self._deliver(lambda: callback(removed))
+
+        self._background.run(work)
 
     def close(self) -> None:
         """Write and sync all appends, and release the locks.
@@ -240,6 +278,17 @@ class LocalLog:
             logger.warning("there is space for the log in %s again; writes are accepted", self._folder)
         self._is_full = False
         return results
+
+    def _trim(self, foundation: Foundation) -> int:
+        """Put a foundation into force, then remove the segments before it (FORMAT.md, Trimmed logs)."""
+        if self._failure is not None or self._displaced is not None:
+            raise LogError("the log has failed: it was not trimmed")
+        self._writer.check()
+        if not any(foundation.continues_in(header) for header in self._history.headers):
+            raise ValueError(f"no segment begins with record {foundation.sequence}")
+        name_head(self.disk, self._folder, foundation)
+        self._history.begin_with(foundation)
+        return remove_before(self.disk, self._folder, foundation)
 
     def maintain(self) -> None:
         """Sync in mode `interval`, and check that the log's files still have their names."""

@@ -14,7 +14,8 @@ from ..commands import Genesis, Record
 from . import segment
 from .displaced import refuse_side_files
 from .durable_position import DurablePosition, read_mark
-from .filesystem import Filesystem, read_all
+from .filesystem import File, Filesystem, read_all
+from .foundation import Foundation
 from .history import History, Limit, Part, text_of
 from .segment import Scan
 from .torn_write import judge_end, known_end, torn_write
@@ -97,6 +98,24 @@ class LogReader:
     def genesis(self, partition: int) -> Genesis:
         return self._genesis[partition]
 
+    def begin(self, partition: int) -> int:
+        """Return the offset of the first record: 0, or the history horizon of a trimmed log."""
+        return self._history.begin(partition)
+
+    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
+        """Yield each copy of the state before the first record of a trimmed log."""
+        return self._history.bases(partition)
+
+    @property
+    def horizon_ms(self) -> int | None:
+        """The log time of the history horizon; None if the log has its whole history."""
+        return self._history.horizon_ms
+
+    @property
+    def foundation(self) -> Foundation | None:
+        """The head of the log's foundation; None if the log has its whole history."""
+        return self._history.foundation
+
     def size(self) -> int:
         """Return the number of readable bytes."""
         return self.statistics().bytes
@@ -155,6 +174,9 @@ class LogReader:
         """
         mark = read_mark(self._disk, self._folder)
         self._history.load()
+        if self._header not in self._history.headers:  # a trim removed the segment
+            self._header = self._history.headers[0]
+            self._chain, self._position = self._header.chain.copy(), self._header.size
         known = known_end(self._history, mark)
         later = [header for header in self._history.headers if header.chain.sequence > self._start]
         for header in later:
@@ -189,7 +211,7 @@ class LogReader:
         return _Ending(base, data, scan, acknowledged)
 
     def _unread(self) -> bytes:
-        file = self._disk.open(self._history.path(self._header), write=False)
+        file = self._history.open(self._header)
         try:
             return file.read(self._position, file.size() - self._position)
         finally:

@@ -19,7 +19,7 @@ from typing import Final
 from ...model.errors import LogError, LogFullError, LogLockedError
 from ..codec import CURRENT, encode_entry
 from ..commands import Entry, Genesis
-from . import durable_position, segment
+from . import durable_position, foundation, segment
 from .displaced import segment_of
 from .filesystem import UNFINISHED, File, Filesystem, HeldFolder, create_file, read_all, write_all
 from .history import History, damaged
@@ -149,11 +149,14 @@ def recover(disk: Filesystem, folder: Path) -> Recovered:
     """
     history = History(disk, folder)
     history.load()
+    if not history.headers:
+        raise damaged(folder, segment.name(0), "the log's segments are missing, but its foundation exists")
     genesis = history.genesis()
     data, scan, synced = _validate_end(disk, history)
     torn = torn_write(data, scan)
     if torn:
         history.check_older()  # before any change: a damaged older segment refuses the log
+    foundation.finish(disk, folder, history.foundation)
     for name in disk.names(folder):
         if name.endswith(UNFINISHED):
             disk.remove(folder / name)

@@ -43,6 +43,10 @@ _ANSWER_AFTER_S: Final = 0.5
 OnProgress: TypeAlias = Callable[[dict[str, Any] | RequestError], None]
 """Receives the progress of a rebuild; the last has `Parts`, the result of each partition."""
 
+LoadBase: TypeAlias = Callable[[int], "asyncio.Future[PartitionState] | None"]
+"""Loads the state with which a trimmed log begins, in a thread, because it is as large as the live one. None: the log
+has its whole history."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -57,10 +61,11 @@ class RebuildJob:
         table: TableDefinition,
         job_id: int,
         index: str | None = None,
+        load_base: LoadBase = lambda _: None,
     ) -> None:
         """Prepare a rebuild in these partitions: of the index named, or of the whole table if `index` is None.
 
-        `read` returns the records of a partition from an offset on.
+        `read` returns the records of a partition from an offset on, `load_base` the state before the first one.
         """
         self.name = table.name
         self._table = table.id
@@ -70,15 +75,20 @@ class RebuildJob:
         self._parts = parts
         self._nth = 0  # the index of the present partition
         self._read = read
+        self._load_base = load_base
         self._loop = loop
         self._disposer = Disposer(loop)
         self._done: list[dict[str, Any]] = []  # the result of each partition
+        self._loading: asyncio.Future[PartitionState] | None = None
         self._result: dict[str, Any] | RequestError = {}
         self._waiting: list[Callable[[], None]] = []
         self._begin()
 
     def advance(self) -> None:
         """Fold or compare a portion, and schedule the next one. Install the table after the last portion."""
+        if self._loading is not None:
+            self._loading.add_done_callback(self._loaded)
+            return
         try:
             with adding_items():
                 has_more = self._fold() or self._compare()
@@ -97,10 +107,23 @@ class RebuildJob:
             self._end_part()
             self._finish(error)
         except FoldbError:
-            # The live table stays as it is. `foldb verify` finds the damage of the log.
-            logger.exception("the rebuild of %s stopped", self.name)
-            self._end_part()
-            self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
+            self._fail()
+
+    def _loaded(self, loading: "asyncio.Future[PartitionState]") -> None:
+        """Continue with the base of a trimmed log."""
+        self._loading = None
+        try:
+            self._work = Rebuild(self._live.voided, self._disposer.take, loading.result())
+        except FoldbError:
+            self._fail()
+        else:
+            self.advance()
+
+    def _fail(self) -> None:
+        # The live table stays as it is. `foldb verify` finds the damage of the log.
+        logger.exception("the rebuild of %s stopped", self.name)
+        self._end_part()
+        self._finish(InternalServerError(f"The table {self.name} could not be rebuilt from the log"))
 
     def answer_later(self, callback: OnProgress) -> None:
         """Call back with the result when the rebuild is done, or with its progress after some time."""
@@ -141,6 +164,7 @@ class RebuildJob:
         # The records that the live state has folded since the rebuilt one caught up; None until then.
         self._new: deque[Record] | None = None
         self._stop_observing: Callable[[], None] | None = None
+        self._loading = self._load_base(self._part.partition_id)
 
     def _end_part(self) -> None:
         """Stop following the partition, and free the refolded state, which is as large as the live one."""
@@ -251,7 +275,8 @@ class RebuildJobs:
         if not parts:
             raise ServiceUnavailableError("This node folds no part of the table yet")
         job_id = 1 if self.job is None else self.job.job_id + 1
-        self.job = RebuildJob(parts, self._partitions.read_from, self._loop, table, job_id, index)
+        partitions, loop = self._partitions, self._loop
+        self.job = RebuildJob(parts, partitions.read_from, loop, table, job_id, index, partitions.load_base)
         self.job.advance()
         return self.job
 

@@ -20,6 +20,7 @@ from ...materializer.digest_task import DIGEST_ITEMS_MAX
 from ...materializer.disposer import Disposer, stores_of
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState
+from ...materializer.foundation import initial_state
 from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
@@ -38,7 +39,7 @@ from ...streams.feed.historical_feed import (
     in_process,
     in_thread,
 )
-from ...streams.feed.replay_worker import ReplayTask
+from ...streams.feed.replay_worker import ReplayTask, check_horizon
 from ..history.process import HistoryProcess
 from ..history.reader import PastReader
 from ..history.thread import HistoryThread
@@ -193,6 +194,7 @@ class Partitions:
             self._history_folder,
             log.genesis(0).log_id,
             self._reading_files,
+            partial(check_horizon, log),
         )
         self.historical_reads = HistoricalReads(self.histories, loop)
         self._past_reads = PastReads(self._past_reader(deliver), loop, self.count, self._is_shared)
@@ -238,7 +240,7 @@ class Partitions:
         changes = self._change_store(partition_id)
         snapshots = self.snapshots(partition_id)
         if snapshots is None:
-            return StoredPartition(changes, PartitionState(), has_snapshot=False)
+            return StoredPartition(changes, initial_state(self.log, partition_id), has_snapshot=False)
         retention_ms = self._settings.stream_retention_ms
         loaded = snapshots.load_newest(
             cast(HashedLog, self.log), lambda state, now_ms: changes.suits(state, now_ms, retention_ms)
@@ -257,6 +259,12 @@ class Partitions:
         if self._is_shared:
             return ReadAhead(self.log, partition_id, offset, self._loop)
         return self.log.read(partition_id, offset)
+
+    def load_base(self, partition_id: int) -> "asyncio.Future[PartitionState] | None":
+        """Load the state with which a trimmed log begins, in a thread. None: the log has its whole history."""
+        if not self.log.begin(partition_id):
+            return None
+        return self._loop.run_in_executor(None, initial_state, self.log, partition_id)
 
     def newest_snapshots(self) -> list[Position]:
         """Return the position of the newest snapshot of each partition that has one in the folder."""

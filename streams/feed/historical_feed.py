@@ -22,7 +22,7 @@ from ...log.commands import Position
 from ...log.local.filesystem import SystemFilesystem
 from ...materializer.feed_requests import Changes, OnFed, ReadChanges
 from ...materializer.fold.outcomes import Change
-from ...model.errors import FoldbError, InternalServerError
+from ...model.errors import FoldbError, HorizonError, InternalServerError, TrimmedDataAccessError
 from ...model.sequence_numbers import SequenceNumber
 from ..helper_process import ListenerClosedError, start_helper
 from ..temp_dirs import make_temp_dir
@@ -59,6 +59,7 @@ class HistoricalFeeds:
     Args:
         folder: Returns the folder for segments; None for a temporary folder of the system.
         reading: Executor that reads files.
+        check: Raises HorizonError if a trim removed records of a range.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class HistoricalFeeds:
         folder: Callable[[], Path | None],
         log_id: bytes,
         reading: SerialExecutor,
+        check: Callable[[ReplayTask], None] = lambda _: None,
     ) -> None:
         self._start_replay = start_replay
         self._folder = folder
         self._log_id = log_id
         self._reading = reading
+        self._check = check
         self._open: set[HistoricalFeed] = set()
         self._replaying: set[HistoricalFeed] = set()
         self._queue: deque[HistoricalFeed] = deque()
@@ -113,6 +116,12 @@ class HistoricalFeeds:
         owner = SegmentOwner(self._log_id, task.partition, task.table)
         history = HistoricalFeed(task, owner, self._reading, self._replay_ended, on_replayed)
         self._open.add(history)
+        try:
+            self._check(task)
+        except HorizonError as error:
+            history.error = error
+            on_replayed(history)
+            return history
         if task.is_segment:
             self._queue.appendleft(history)
         else:
@@ -206,7 +215,9 @@ class HistoricalFeed:
 
         A read waits for changes, regardless of its `wait_ms`.
         """
-        if self.error is not None or self.is_closed:
+        if isinstance(self.error, HorizonError):
+            done(TrimmedDataAccessError(str(self.error)), self._position)
+        elif self.error is not None or self.is_closed:
             done(InternalServerError(), self._position)
         elif request.after_sequence_number < self._last:
             self._reading.submit(lambda: self._page(request), lambda page: self._answer(request, page, done))

@@ -22,6 +22,7 @@ from ...log.local.reader import LogReader
 from ...materializer.fold.fold_record import LateSkipError, Void
 from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
+from ...materializer.foundation import BasedLog, initial_state
 from ...materializer.os_process import hide
 from ...materializer.refold import Capture, FoldError, fold_record, more_void, refold
 from ...materializer.snapshots import HashedLog, Snapshots
@@ -42,7 +43,7 @@ _LATE_S: Final = 10.0
 _POLL_S: Final = 0.05
 
 
-class ReplayLog(Protocol):
+class ReplayLog(BasedLog, Protocol):
     """The methods of a log that a replay needs."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
@@ -107,9 +108,11 @@ def replay(
     genesis = log.genesis(task.partition)
     last = position_of(task.until)[0] - genesis.base
     first = last if task.items else max(0, position_of(task.after)[0] - genesis.base)
+    check_horizon(log, task)
     _wait_for(log, task.partition, last)
-    state = PartitionState()
-    if snapshots is not None:
+    if snapshots is None:
+        state = initial_state(log, task.partition)
+    else:
         state = snapshots.load_newest(_chained(log), lambda found, _: found.next_offset <= first).state
     owner = SegmentOwner(genesis.log_id, task.partition, task.table)
     segments = Segments(
@@ -120,7 +123,7 @@ def replay(
         after=task.after,
         segment_bytes=_ONE_SEGMENT if task.is_segment else SEGMENT_BYTES,
     )
-    writer = _Writer(task, state, segments, report)
+    writer = _Writer(log, task, state, segments, report)
     if task.items:
         _fold_through(writer, log, last - 1, None)
         _fold_part(writer, log, last)
@@ -130,13 +133,32 @@ def replay(
     writer.finish()
 
 
+def check_horizon(log: ReplayLog, task: ReplayTask) -> None:
+    """Check that the log has the range of a task. A range from the very first change begins at the history horizon.
+
+    Raises:
+        HorizonError: A trim removed records of the range.
+    """
+    base = log.genesis(task.partition).base
+    if task.items:
+        log.read(task.partition, position_of(task.until)[0] - base)
+    elif task.after:
+        log.read(task.partition, max(0, position_of(task.after)[0] - base + 1))
+
+
 class _Writer:
     """Writes the changes of a task while a state is folded."""
 
     def __init__(
-        self, task: ReplayTask, state: PartitionState, segments: Segments, report: OnProgress
+        self,
+        log: ReplayLog,
+        task: ReplayTask,
+        state: PartitionState,
+        segments: Segments,
+        report: OnProgress,
     ) -> None:
         self.state = state
+        self._log = log
         self._task = task
         self._segments = segments
         self._report = report
@@ -165,8 +187,8 @@ class _Writer:
             self._report(ReplayProgress(self._segments.extent, state.log_time, False))
 
     def begin_again(self) -> None:
-        """Begin with an empty state. Written changes stay: their sequence numbers show that they were appended."""
-        self.state = PartitionState()
+        """Begin with the beginning of the log. Written changes stay: their sequence numbers show that."""
+        self.state = initial_state(self._log, self.partition)
         self._waiting, self._size = [], 0
 
     def append_items(self) -> None:

@@ -31,6 +31,12 @@ def copy(
     Example: foldb log copy ./data kafka://localhost:9092/shop
     """
     log = open_log(session, source)
+    if log.begin(0):
+        raise CommandError(
+            f"{source} was trimmed, and a copy needs the whole history. Copy the folder with `foldb log backup`, or "
+            "copy the archive of the trim.",
+            ExitCode.USAGE,
+        )
     total = sum(map(log.end, range(log.partitions)))
     try:
         with (

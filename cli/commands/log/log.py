@@ -63,7 +63,8 @@ def cat(
 ) -> None:
     """Print every command with its outcome: old and new image, sequence number and units, or the refusal.
 
-    With --from the fold starts at the newest snapshot before that position, else at the beginning of the log.
+    With --from the fold starts at the newest snapshot before that position, else at the beginning of the log, which
+    is the history horizon if the log was trimmed.
 
     Example: foldb log cat ./data --table Goods -o json
     """
@@ -206,8 +207,8 @@ def _between(
 
 
 def _all(log: ReadableLog) -> Iterator[Record]:
-    return in_order(log, dict.fromkeys(range(log.partitions), 0))
+    return in_order(log, {partition: log.begin(partition) for partition in range(log.partitions)})
 
 
 def _records(log: ReadableLog) -> int:
-    return sum(map(log.end, range(log.partitions)))
+    return sum(log.end(partition) - log.begin(partition) for partition in range(log.partitions))

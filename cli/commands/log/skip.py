@@ -9,7 +9,7 @@ from ....log.commands import Context, Entry, Genesis, Position, Record, Skip
 from ....log.copy import first_entries
 from ....log.log import Appended
 from ....materializer.fold.fold_record import Void
-from ....materializer.fold.state import PartitionState
+from ....materializer.foundation import initial_state
 from ....materializer.refold import FoldError, refold_log
 from ....model.errors import LogError
 from ...lib.errors import CommandError, ExitCode
@@ -92,7 +92,7 @@ def _stop(session: Session, log: ReadableLog, partition: int, *void: Void) -> in
             folded = commands
 
         try:
-            refold_log(PartitionState(), log, partition, on_folded, void=frozenset(void))
+            refold_log(initial_state(log, partition), log, partition, on_folded, void=frozenset(void))
         except FoldError as error:
             return error.position.offset
     return None
@@ -129,7 +129,8 @@ def _record(log: ReadableLog, void: Position) -> Record:
 def _append(location: str, log: ReadableLog, partition: int, entry: Entry) -> int:
     """Append an entry durably, and return its offset."""
     results: list[Appended | LogError] = []
-    with opened_to_write(location, first_entries(log)) as (written, deliveries):
+    first = None if log.begin(partition) else first_entries(log)
+    with opened_to_write(location, first) as (written, deliveries):
         written.append(partition, entry, results.append)
         while not results:
             deliveries.get()()

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from ....log.commands import Cut, Position
 from ....materializer.feed_requests import FedPartition, FindSequenceNumber, FoundSequenceNumber
-from ....model.errors import TrimmedDataAccessError, ValidationError
+from ....model.errors import HorizonError, TrimmedDataAccessError, ValidationError
 from ....model.sequence_numbers import SequenceNumbers, number_before, number_texts, parse_numbers
 from ...async_calls import RefusedAtError, read_feeds
 from ...database import Database
@@ -163,6 +163,11 @@ def _of_position(database: Database, text: str, *, ends: bool = False) -> Sequen
 
 
 def _last(database: Database, position: Position, *, ends: bool) -> int:
+    if position.offset < database.log.begin(position.partition):
+        try:
+            database.log.read(position.partition, position.offset)
+        except HorizonError as error:
+            raise TrimmedDataAccessError(str(error)) from None
     offset = database.log.genesis(position.partition).base + position.offset
     if not ends:
         return number_before(offset, position.index or 0)

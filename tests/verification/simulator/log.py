@@ -16,7 +16,16 @@ from typing import Protocol
 
 from foldb.log.codec import encode_entry
 from foldb.log.commands import Entry, Genesis, Record
-from foldb.log.log import AppendCallback, Appended, OnFailure, OnRecords, RawRecord, Stop, genesis_entries
+from foldb.log.log import (
+    AppendCallback,
+    Appended,
+    OnFailure,
+    OnRecords,
+    RawRecord,
+    Stop,
+    WholeHistory,
+    genesis_entries,
+)
 from foldb.model.errors import LogError
 from tests.verification.simulator.timeline import START_MS, Process, Timeline
 
@@ -215,7 +224,7 @@ def _ignore(_: RawRecord) -> None:
     """A second copy has no callback."""
 
 
-class LogSeen:
+class LogSeen(WholeHistory):
     """The log as one process sees it: a `foldb.log.log.SharedLog`."""
 
     def __init__(self, log: SharedLog, process: Process) -> None:
@@ -251,10 +260,6 @@ class LogSeen:
             log.timeline.after(log.weather.delay(log.dice), self._process, callback, log.end(partition))
 
         log.later(partition, log.weather.delay(log.dice), answer)
-
-    def truncate_before(self, partition: int, offset: int) -> None:
-        """Refuse: history is kept."""
-        raise LogError("the log keeps its whole history")
 
     def close(self) -> None:
         """Do nothing: the log is shared."""
