@@ -20,10 +20,14 @@ from .gc_tuning import no_collections
 _REPORT_COMMANDS = 100_000
 
 
-class ReadableLog(BasedLog, Protocol):
-    """The part of a log that a refold needs; a reader beside its writer has it too."""
+class RecordLog(Protocol):
+    """A log whose records can be read."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
+
+
+class ReadableLog(BasedLog, RecordLog, Protocol):
+    """The part of a log that a refold needs; a reader beside its writer has it too."""
 
 
 class Capture(Protocol):
@@ -103,7 +107,7 @@ def refold_past(
 
 
 def more_void(
-    void: frozenset[Void], error: FoldError | LateSkipError, log: ReadableLog, partition: int
+    void: frozenset[Void], error: FoldError | LateSkipError, log: RecordLog, partition: int
 ) -> frozenset[Void]:
     """Return the void commands including those implied by an error; raise the error if it implies no new ones."""
     if isinstance(error, LateSkipError):

@@ -18,6 +18,7 @@ from ..commands import Position
 from . import recovery, segment
 from .durable_position import NAME, DurablePosition, read_mark
 from .filesystem import UNFINISHED, Filesystem, create_file
+from .foundation import copy_foundation
 from .history import History, Limit, Part, segments_in, text_of
 from .segment import Chain, Header
 from .torn_write import judge_end, known_end
@@ -56,6 +57,8 @@ def back_up(
 ) -> Copied:
     """Extend the target, an earlier backup or an empty folder, to the end of `part`.
 
+    The target may begin earlier than a trimmed source, and keeps its own beginning.
+
     Raises:
         LogLockedError: Another process writes to the target.
         LogError: The target holds other files than a log.
@@ -91,7 +94,7 @@ def restore(
 @contextmanager
 def _locked(disk: Filesystem, target: Path) -> Iterator[Filesystem]:
     """Hold the target's locks."""
-    held, lock = recovery.lock(disk, target, b"pid %d\n" % os.getpid())
+    held, lock = recovery.lock(disk, target, b"pid %d\n" % os.getpid(), is_copy=True)
     try:
         yield held
     finally:
@@ -104,8 +107,11 @@ def cut(part: Part, last: Position) -> Part:
 
     Raises:
         LogError: `part` does not hold the record `last`.
+        HorizonError: A trim removed records after `last`.
     """
     partition, offset = last.partition, last.offset
+    if offset < part.history.begin(partition) - 1:
+        raise part.history.before_horizon(partition, offset)
     if offset >= part.chain.ends[partition]:
         partitions = len(part.chain.ends)
         end = Position(partition, part.chain.ends[partition] - 1)
@@ -115,6 +121,7 @@ def cut(part: Part, last: Position) -> Part:
     header = max(
         (each for each in part.headers if each.chain.ends[partition] <= offset),
         key=lambda each: each.chain.sequence,
+        default=part.headers[0],
     )
     data, chain, at = _bytes(part, header), header.chain.copy(), header.size
     while chain.ends[partition] <= offset:
@@ -127,7 +134,12 @@ def cut_at(part: Part, time_ms: int) -> Part:
 
     Raises:
         LogError: The log begins after `time_ms`.
+        HorizonError: A trim removed records after `time_ms`.
     """
+    first = part.headers[0]
+    if time_ms < first.chain.time:
+        at = part.history.begin(0)
+        raise part.history.before_horizon(0, at - 1)
     header = [each for each in part.headers if each.chain.time <= time_ms][-1]
     data, chain, at = _bytes(part, header), header.chain.copy(), header.size
     while at < len(data):
@@ -158,6 +170,9 @@ def intact_part(disk: Filesystem, folder: Path) -> IntactPart:
     genesis = history.genesis()
     chain, last = Chain.start(genesis[0].log_id, len(genesis)), Position(0, 0)
     limit, behind = Limit(0, 0), 0
+    if history.foundation is not None:
+        chain, last = history.foundation.chain.copy(), Position(0, history.begin(0) - 1)
+        limit = Limit(chain.sequence, 0)
     for header in history.headers:
         try:
             history.check_follows(header, chain)
@@ -218,15 +233,35 @@ def _common(disk: Filesystem, part: Part, target: Path) -> Part:
     last = history.last
     data = history.data(last)
     scan = judge_end(history, data, last.size, last.chain, known_end(history, read_mark(disk, target)))
-    # After a power cut a source may show fewer records than it holds, and fewer than the target.
-    is_earlier = history.headers == part.headers[: len(history.headers)]
-    if not is_earlier or memoryview(data)[: scan.end] != memoryview(part.history.data(last))[: scan.end]:
+    existing = Part(history, Limit(last.chain.sequence, scan.end), scan.chain)
+    if scan.chain.sequence < part.headers[0].chain.sequence:
+        raise LogError(
+            f"{part.history.folder} was trimmed: its history begins with record {part.headers[0].chain.sequence}, "
+            f"after the end of {target} with record {scan.chain.sequence}. Nothing was changed. Name a new folder."
+        )
+    if not _agree(part.history, existing):
         raise ForeignLogError(
             f"{target} is not an earlier state of {part.history.folder}: it was served since the last backup, or the "
             "source lost records or was replaced by an older copy. Nothing was changed. Name a new folder for the "
             "backup."
         )
-    return Part(history, Limit(last.chain.sequence, scan.end), scan.chain)
+    return existing
+
+
+def _agree(source: History, existing: Part) -> bool:
+    """Return whether a source has all records of an existing copy from its own first record on, and no others.
+
+    After a power cut a source may show fewer records than it holds, and fewer than the copy.
+    """
+    begin = max(source.headers[0].chain.sequence, existing.headers[0].chain.sequence)
+    ours = [each for each in source.headers if begin <= each.chain.sequence <= existing.limit.sequence]
+    theirs = [each for each in existing.headers if each.chain.sequence >= begin]
+    if not theirs:
+        return existing.chain == source.headers[0].chain
+    if ours != theirs:
+        return False
+    data, size = _bytes(existing, theirs[-1]), existing.limit.position
+    return memoryview(data) == memoryview(source.data(theirs[-1]))[:size]
 
 
 def _copy(
@@ -236,8 +271,10 @@ def _copy(
     for name in disk.names(target):
         if name.endswith(UNFINISHED):
             disk.remove(target / name)
+    if existing is None and part.history.foundation is not None:
+        copy_foundation(disk, part.history.folder, target, part.history.foundation)
     begin, chain = (Limit(0, 0), None) if existing is None else (existing.limit, existing.chain)
-    records = 0 if chain is None else chain.sequence
+    records = part.headers[0].chain.sequence if chain is None else chain.sequence
     size = 0
     for header in part.headers:
         if header.chain.sequence < begin.sequence:

@@ -197,9 +197,14 @@ def restore_step(folder: Path, archive: str | None) -> str:
     )
 
 
-def fault_of(disk: Filesystem, folder: Path, copy: str, foundation: Foundation) -> str | None:
-    """Read all files of a copy, and return the first damage; None if the copy is intact."""
-    path = folder / copy / head_name(foundation.sequence)
+def fault_of(
+    disk: Filesystem, folder: Path, copy: str, foundation: Foundation, *, is_named: bool = True
+) -> str | None:
+    """Read all files of a copy, and return the first damage; None if the copy is intact.
+
+    With `is_named` False the head has no name yet.
+    """
+    path = folder / copy / (head_name(foundation.sequence) + ("" if is_named else UNFINISHED))
     try:
         if Foundation.decode(read_all(disk, path)) != foundation:
             return f"{copy}/{path.name}: it is of another trim"
@@ -236,16 +241,12 @@ def mend(disk: Filesystem, folder: Path, foundation: Foundation) -> list[str]:
         CorruptionError: Both copies are damaged.
         OSError: The disk refused the files.
     """
-    faults = {copy: fault_of(disk, folder, copy, foundation) for copy in FOLDERS}
-    intact = [copy for copy, fault in faults.items() if fault is None]
-    found = [fault for fault in faults.values() if fault is not None]
+    found_in = {copy: fault_of(disk, folder, copy, foundation) for copy in FOLDERS}
+    intact = [copy for copy, fault in found_in.items() if fault is None]
+    found = [fault for fault in found_in.values() if fault is not None]
     if not intact:
-        raise CorruptionError(
-            found[0].partition(":")[0],
-            f"both copies of the log's foundation are damaged: {'; '.join(found)}",
-            restore_step(folder, foundation.archive),
-        )
-    for copy, fault in faults.items():
+        raise _both_damaged(folder, foundation, found)
+    for copy, fault in found_in.items():
         if fault is not None:
             copy_files(disk, folder / intact[0], folder / copy, foundation)
             logger.warning("%s was written again from the other copy of the foundation", fault)
@@ -394,6 +395,28 @@ def opened_bases(
             yield f"{copy}/{name}", file
         finally:
             file.close()
+
+
+def copy_foundation(disk: Filesystem, source: Path, target: Path, foundation: Foundation) -> None:
+    """Write both copies of the foundation of another folder, from one that is intact.
+
+    Raises:
+        CorruptionError: Both copies of the source are damaged.
+    """
+    faults_found = {copy: fault_of(disk, source, copy, foundation) for copy in FOLDERS}
+    intact = [copy for copy, fault in faults_found.items() if fault is None]
+    if not intact:
+        raise _both_damaged(source, foundation, [str(fault) for fault in faults_found.values()])
+    for copy in FOLDERS:
+        copy_files(disk, source / intact[0], target / copy, foundation)
+
+
+def _both_damaged(folder: Path, foundation: Foundation, found: list[str]) -> CorruptionError:
+    return CorruptionError(
+        found[0].partition(":")[0],
+        f"both copies of the log's foundation are damaged: {'; '.join(found)}",
+        restore_step(folder, foundation.archive),
+    )
 
 
 def _unnamed_head(folder: Path, copy: str, sequence: int) -> Path:

@@ -55,8 +55,10 @@ class Recovered:
     cut: Cut | None
 
 
-def lock(disk: Filesystem, folder: Path, note: bytes) -> tuple[HeldFolder, File]:
+def lock(disk: Filesystem, folder: Path, note: bytes, *, is_copy: bool = False) -> tuple[HeldFolder, File]:
     """Lock the folder against other writers, and create a missing folder.
+
+    With `is_copy` the folder may have the foundation of an interrupted copy and no segment yet.
 
     Returns:
         The disk that holds the folder, and the folder's file `lock`: both are locked until they are closed.
@@ -68,7 +70,7 @@ def lock(disk: Filesystem, folder: Path, note: bytes) -> tuple[HeldFolder, File]
     held = _hold(disk, folder)
     try:
         names = held.names(folder)
-        check_is_log(folder, names)
+        check_is_log(folder, [name for name in names if not (is_copy and name in foundation.FOLDERS)])
         if not names:
             disk.make_folder(folder)  # makes it durable, and removes the access of other users
         # The folder itself first: then the removal of the file `lock` admits no second writer.
@@ -111,12 +113,13 @@ def check_is_log(folder: Path, names: list[str]) -> None:
     if any(map(_has_records, names)):
         return
     strange = [name for name in names if not (name in NEIGHBOURS or name.endswith(UNFINISHED))]
-    if durable_position.NAME in strange:
-        raise damaged(
-            folder,
-            str(folder / segment.name(0)),
-            "the log's segments are missing, but its file `mark` exists",
-        )
+    for kind, name in (("file", durable_position.NAME), *(("folder", each) for each in foundation.FOLDERS)):
+        if name in strange:
+            raise damaged(
+                folder,
+                str(folder / segment.name(0)),
+                f"the log's segments are missing, but its {kind} `{name}` exists",
+            )
     if strange:
         raise LogError(
             f"{folder} is not a foldb log: it holds {strange[0]} and no segment. Name an empty or new folder."

@@ -1,0 +1,323 @@
+"""Prepares a trim: chooses the segments, writes the foundation that replaces them, and has another process verify it.
+
+    cut ──► the last segment boundary at or before it ──► nothing needs the records before it
+        ──► archive ──► foundation, in two copies ──► verified by another process ──► LocalLog.trim
+
+Nothing is removed here except snapshots before the horizon, which a start no longer needs. The order of all steps, and
+what a crash leaves behind, is in log/FORMAT.md.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from ..log.commands import Position, Record
+from ..log.local.backup import back_up
+from ..log.local.filesystem import File, Filesystem
+from ..log.local.foundation import (
+    FOLDERS,
+    BaseFile,
+    Foundation,
+    base_name,
+    copy_file,
+    fault_of,
+    make_folder,
+    remove_unused,
+    write_unnamed_head,
+)
+from ..log.local.history import Limit, Part
+from ..log.local.reader import LogReader
+from ..log.local.segment import Header
+from ..log.local.writer import LOCK_NAME
+from ..model.durations import time_text
+from ..model.errors import CorruptionError, FoldbError, LogLockedError
+from ..model.sequence_numbers import position_of
+from .fold.dump import digest
+from .fold.fold_record import Void
+from .fold.state import PartitionState
+from .foundation import initial_state
+from .refold import refold, refold_log
+from .snapshot import SnapshotHead, UnusableError, load_state, read_head, write_snapshot
+from .snapshots import Snapshots
+
+STREAM_RETENTION_MS: Final = 24 * 3_600_000
+
+Voids: TypeAlias = list[frozenset[Void]]
+"""The void commands of each partition, of the whole log."""
+
+Progress: TypeAlias = Callable[[int], None]
+"""Receives the number of records that were folded since the last call."""
+
+
+class TrimRefusedError(FoldbError):
+    """The records before the cut are needed. The text names the subscription, stream or setting that needs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrimCut:
+    """The records to keep: those after a log time, or from an offset on in some partitions."""
+
+    time_ms: int | None = None
+    offsets: dict[int, int] = field(default_factory=dict)
+
+    def allows(self, header: Header) -> bool:
+        """Return whether the horizon may be at the beginning of a segment."""
+        chain = header.chain
+        if self.time_ms is not None and chain.time > self.time_ms:
+            return False
+        return all(chain.ends[partition] <= offset for partition, offset in self.offsets.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A cut that a trim must not pass, and the sentence that says why."""
+
+    cut: TrimCut
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrimJob:
+    """A trim of the log in a folder.
+
+    Attributes:
+        folder: The folder of the log.
+        cut: The records to keep.
+        archive: The folder to which the removed segments are copied; None if they are not.
+        retention_ms: How long the change feed keeps changes, in log time; 0 for no limit.
+        is_lenient: Whether to trim less if the cut passes a bound; otherwise the trim is refused.
+    """
+
+    folder: Path
+    cut: TrimCut
+    archive: Path | None = None
+    retention_ms: int = STREAM_RETENTION_MS
+    is_lenient: bool = False
+
+
+def prepare(
+    disk: Filesystem,
+    job: TrimJob,
+    verify: Callable[[Foundation, Voids], None],
+    progress: Progress = lambda _: None,
+) -> Foundation | None:
+    """Write a foundation and have it verified; return it, or None if no segment ends at or before the cut.
+
+    Args:
+        disk: The disk of the folder.
+        job: The trim.
+        verify: Calls `verify_foundation` in another process.
+        progress: Receives the progress of the folds.
+
+    Raises:
+        TrimRefusedError: Something needs the records before the cut.
+        LogLockedError: Another process prepares a trim.
+        FoldbError, OSError: The log cannot be read or folded, or the disk refused a file.
+    """
+    log = LogReader(job.folder, disk)
+    part = log.part()
+    candidates = [header for header in part.headers[1:] if job.cut.allows(header)]
+    if not candidates:
+        return None
+    ends = [_end_state(disk, job.folder, log, partition) for partition in range(log.partitions)]
+    bounds = [bound for state in ends for bound in bounds_of(state, job.retention_ms)]
+    voids = [frozenset(state.voided) for state in ends]
+    del ends  # as large as the data
+    if not job.is_lenient:
+        _refuse_to_pass(bounds, candidates[-1])
+    candidates = [each for each in candidates if all(bound.cut.allows(each) for bound in bounds)]
+    latest_ms = _latest_time(job, bounds)
+    with _locked(disk, job.folder):
+        while candidates:
+            header = candidates.pop()
+            foundation = _write(disk, job, log, header, voids, progress)
+            # Messages between partitions may raise log time above the time of every record.
+            if latest_ms is None or foundation.time_ms <= latest_ms:
+                break
+        else:
+            return None
+        if job.archive is not None:
+            _archive(disk, part, header, job.archive)
+        verify(foundation, voids)
+        for partition in range(log.partitions):
+            snapshots = Snapshots(job.folder, disk, partition, log.partitions)
+            snapshots.remove_before(foundation.chain.ends[partition] - 1)
+        return foundation
+
+
+def bounds_of(state: PartitionState, retention_ms: int) -> list[Bound]:
+    """Return the cuts that a trim must not pass because of the state at the end of the log.
+
+    Args:
+        state: The state of one partition.
+        retention_ms: How long the change feed keeps changes; 0 for no limit.
+    """
+    bounds = []
+    kept_ms = state.log_time - retention_ms if retention_ms else 0
+    kept = {period.name for each in state.periods.values() for period in each if not period.is_over(kept_ms)}
+    if kept:
+        reason = (
+            f"streams and subscriptions of {', '.join(sorted(kept))} keep changes since {time_text(kept_ms)}"
+        )
+        bounds.append(Bound(TrimCut(time_ms=kept_ms), reason))
+    base = 0 if state.genesis is None else state.genesis.base
+    for subscription in state.subscriptions.values():
+        offsets = {
+            partition: position_of(number)[0] - base for partition, number in subscription.checkpoints.items()
+        }
+        positions = ", ".join(
+            f"@{Position(partition, offset).text(state.partitions)}"
+            for partition, offset in sorted(offsets.items())
+        )
+        reason = f"the checkpoint of the subscription {subscription.name} is {positions or 'not written yet'}"
+        time_ms = None if offsets else _begin_ms(subscription.settings.get("Start"), subscription.created_ms)
+        bounds.append(Bound(TrimCut(time_ms, offsets), reason))
+    return bounds
+
+
+def verify_foundation(
+    disk: Filesystem, folder: Path, foundation: Foundation, voids: Voids, progress: Progress = lambda _: None
+) -> None:
+    """Read both copies back, refold the log from the foundation before, and compare.
+
+    Raises:
+        CorruptionError: A copy has other bytes than were written, or another state than the log.
+        FoldbError, OSError: The log cannot be read or folded.
+    """
+    log = LogReader(folder, disk)
+    for copy in FOLDERS:
+        fault = fault_of(disk, folder, copy, foundation, is_named=False)
+        if fault is not None:
+            raise CorruptionError(fault.partition(":")[0], f"the new foundation is damaged: {fault}")
+    for partition, end in enumerate(foundation.chain.ends):
+        state = _folded_to(log, partition, end, voids[partition], progress)
+        name = base_name(foundation.sequence, partition)
+        file = disk.open(folder / FOLDERS[0] / name, write=False)
+        try:
+            base = read_head(file)
+            expected = digest(state)
+            del state
+            found = load_state(base)
+            is_same = base.digest == expected == digest(found) and found.next_offset == end
+        except UnusableError as error:
+            raise CorruptionError(name, f"the new foundation cannot be loaded: {error}") from error
+        finally:
+            file.close()
+        if not is_same:
+            raise CorruptionError(name, "the new foundation has another state than a refold of the log")
+
+
+def _end_state(disk: Filesystem, folder: Path, log: LogReader, partition: int) -> PartitionState:
+    """Return the state of a partition at the end of the log."""
+    state = Snapshots(folder, disk, partition, log.partitions).load_newest(log).state
+    refold_log(state, log, partition)
+    return state
+
+
+def _refuse_to_pass(bounds: Collection[Bound], header: Header) -> None:
+    for bound in bounds:
+        if not bound.cut.allows(header):
+            raise TrimRefusedError(
+                f"records before {time_text(header.chain.time)} are needed: {bound.reason}. Nothing was removed. "
+                "Give an earlier cut."
+            )
+
+
+def _latest_time(job: TrimJob, bounds: Collection[Bound]) -> int | None:
+    cuts = (job.cut, *(bound.cut for bound in bounds))
+    return min((cut.time_ms for cut in cuts if cut.time_ms is not None), default=None)
+
+
+def _begin_ms(start: Mapping[str, object] | None, created_ms: int) -> int:
+    """Return the log time from which a subscription without a checkpoint reads changes."""
+    return created_ms if start is None or start.get("At") in ("NOW", "HORIZON") else 0
+
+
+def _write(
+    disk: Filesystem, job: TrimJob, log: LogReader, header: Header, voids: Voids, progress: Progress
+) -> Foundation:
+    """Write the bases and the heads of both copies. The heads get no name yet."""
+    folder, sequence = job.folder, header.chain.sequence
+    current = log.foundation
+    for copy in FOLDERS:
+        remove_unused(disk, folder / copy, None if current is None else current.sequence)
+    bases, hashes, log_times = [], [], []
+    for partition, end in enumerate(header.chain.ends):
+        state = _folded_to(log, partition, end, voids[partition], progress)
+        name = base_name(sequence, partition)
+        hashes.append(log.hash_of(partition, end - 1))
+        log_times.append(state.log_time)
+        with _created(disk, folder / FOLDERS[0] / name) as file:
+            write_snapshot(file, SnapshotHead.of(state, hashes[-1]), state)
+        bases.append(_copied(disk, folder, name))
+    foundation = Foundation(
+        log_id=log.log_id,
+        chain=header.chain.copy(),
+        genesis=tuple(log.genesis(partition) for partition in range(log.partitions)),
+        hashes=tuple(hashes),
+        log_times=tuple(log_times),
+        bases=tuple(bases),
+        archive=None if job.archive is None else str(job.archive.absolute()),
+    )
+    write_unnamed_head(disk, folder, foundation)
+    return foundation
+
+
+def _copied(disk: Filesystem, folder: Path, name: str) -> BaseFile:
+    """Write the second copy of a base from the first."""
+    first, second = (folder / copy / name for copy in FOLDERS)
+    return copy_file(disk, first, second)
+
+
+def _folded_to(
+    log: LogReader, partition: int, end: int, void: frozenset[Void], progress: Progress
+) -> PartitionState:
+    """Return the state of a partition before offset `end`, folded from the present beginning of the log."""
+    state = initial_state(log, partition)
+
+    def records() -> Iterator[Record]:
+        for record in log.read(partition, state.next_offset):
+            if record.offset >= end:
+                return
+            yield record
+            progress(1)
+
+    if state.next_offset < end:
+        refold(state, records(), void=void)
+    return state
+
+
+def _archive(disk: Filesystem, part: Part, header: Header, archive: Path) -> None:
+    """Copy the segments before a header to the archive, or extend the archive by them."""
+    last = part.headers[part.headers.index(header) - 1]
+    removed = replace(
+        part, limit=Limit(last.chain.sequence, part.history.size(last)), chain=header.chain.copy()
+    )
+    back_up(disk, removed, archive)
+
+
+@contextmanager
+def _locked(disk: Filesystem, folder: Path) -> Iterator[None]:
+    """Exclude another process that prepares a trim, which may have outlived its server."""
+    for copy in FOLDERS:
+        make_folder(disk, folder / copy)
+    try:
+        lock = disk.lock(folder / FOLDERS[0] / LOCK_NAME, b"")
+    except BlockingIOError:
+        raise LogLockedError(f"another process is preparing a trim of {folder}: wait for it") from None
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+@contextmanager
+def _created(disk: Filesystem, path: Path) -> Iterator[File]:
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        yield file
+    finally:
+        file.close()
