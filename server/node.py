@@ -15,7 +15,7 @@ from ..log.log import Log
 from ..materializer.history.requests import PartitionWithHistory
 from ..materializer.snapshot_scheduler import SnapshotScheduler
 from ..materializer.snapshot_worker import SnapshotJob
-from ..model.errors import RequestError, ResourceNotFoundError
+from ..model.errors import FoldbError, RequestError, ResourceNotFoundError
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .clock import span
@@ -28,6 +28,7 @@ from .partitions.digest_jobs import DigestJobs
 from .partitions.partition_chain import ThrottledPartition, chain_of
 from .partitions.partition_log import open_log
 from .partitions.rebuild_job import RebuildJobs
+from .partitions.retention import Retention
 from .partitions.scrub_process import ScrubProcess
 from .routing import Router, UnassignedPartition
 from .settings import Settings
@@ -48,6 +49,7 @@ class Node(Database):
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
         cluster_rebuilds: Rebuilds tables on all nodes; None where the log is local.
+        retention: Trims the log; None if it is not in a folder.
         scrubbing: Finds damage in files; None where scrubs are disabled.
         cluster: This node among the nodes that share its log; None where the log is local.
     """
@@ -127,6 +129,14 @@ class Node(Database):
                 scheduler=loop,
             )
             self._snapshots.poll()
+        self.retention: Retention | None = None
+        if isinstance(self.log, LocalLog) and settings.path is not None:
+            self.retention = Retention(
+                self.log,
+                settings,
+                clock=clock,
+                loop=loop,
+            )
         self.scrubbing: ScrubProcess | None = None
         if settings.path is not None and settings.log is None and settings.scrub_every_ms:
             self.scrubbing = ScrubProcess(
@@ -135,6 +145,7 @@ class Node(Database):
                 every_ms=settings.scrub_every_ms,
                 rate=settings.scrub_rate,
                 maker=self._snapshots,
+                mend=self._mend_foundation,
                 clock=clock,
                 scheduler=loop,
                 deliver=lambda callback: loop.call_soon_threadsafe(callback),
@@ -145,6 +156,8 @@ class Node(Database):
 
     async def close(self) -> None:
         """Answer accepted requests, append a digest to a log that is kept, and close the log."""
+        if self.retention is not None:
+            self.retention.close()
         if self.scrubbing is not None:
             self.scrubbing.close()
         if self._snapshots is not None:
@@ -170,6 +183,19 @@ class Node(Database):
             return SnapshotJob(folder, partitions)
         security = None if settings.kafka_settings is None else str(settings.kafka_settings.absolute())
         return SnapshotJob(folder, partitions, settings.log, security, dict(settings.kafka_variables))
+
+    def _mend_foundation(self) -> None:
+        """Write a damaged copy of the log's foundation again, in a thread."""
+        log = self.log
+        assert isinstance(log, LocalLog), "only a log in a folder has a foundation"
+
+        def mend() -> None:
+            try:
+                log.mend_foundation()
+            except (FoldbError, OSError) as error:
+                logger.critical("%s; the server continues with its state in memory", error)
+
+        self.loop.run_in_executor(None, mend)
 
     def _new_cluster(self) -> Cluster | None:
         if self.settings.log is None:

@@ -20,6 +20,8 @@ class SettingKeywords(TypedDict, total=False):
     segment_bytes: int
     snapshot_every: int
     history: bool
+    history_retention_ms: int
+    history_archive: str | Path | None
     scrub_every_ms: int
     scrub_rate: int
     keys: str | Path | None

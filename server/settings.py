@@ -207,6 +207,25 @@ class Settings:
             "--history",
         ),
     ] = False
+    history_retention_ms: Annotated[
+        int,
+        Setting(
+            "Remove history of this age and older from a log in a folder, by whole segments and at most once a day. "
+            "0 keeps all history.",
+            Group.STORAGE,
+            "--history-retention",
+            minimum=0,
+        ),
+    ] = 0
+    history_archive: Annotated[
+        Path | None,
+        Setting(
+            "Copy segments to this folder before a trim removes them.",
+            Group.STORAGE,
+            "--archive",
+            "DIR",
+        ),
+    ] = None
     scrub_every_ms: Annotated[
         int,
         Setting(
@@ -578,6 +597,9 @@ def check(settings: Settings) -> None:
     except ValueError as error:
         raise SettingError("limits", str(error)) from None
     _check_names(settings)
+    for name in ("history_retention_ms", "history_archive"):
+        if getattr(settings, name) and (settings.path is None or settings.log is not None):
+            raise SettingError(name, "only a log in a folder is trimmed.")
     if settings.triggers is not None and not settings.triggers.is_dir():
         raise SettingError(
             "triggers", f"{settings.triggers} is not a folder. Name one with the files of triggers."

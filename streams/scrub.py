@@ -1,6 +1,7 @@
 """Reads all files of a database slowly, and reports damage.
 
     sealed segments of the log ──► their hash chains   each segment by itself, and that the next one continues it
+    foundation ──► its digests                         the server writes a damaged copy again from the other
     snapshots ──► their digests                        a damaged one is removed
     change segments ──► their checksums                the server rebuilds a damaged one
 
@@ -21,9 +22,10 @@ from typing import Final, Literal
 import orjson
 
 from ..log.local.filesystem import SystemFile, SystemFilesystem, read_all
+from ..log.local.foundation import faults
 from ..log.local.history import damage_in
 from ..materializer.snapshots import Snapshots
-from ..model.errors import LogLockedError
+from ..model.errors import FoldbError, LogLockedError
 from .feed.change_codec import DamagedError, SegmentOwner, verify
 from .feed.change_store import folder_of
 from .feed.durable_offset import FILE_NAME, read_durable_offset
@@ -31,7 +33,7 @@ from .feed.segment_files import segments_of
 
 _PORTION_BYTES: Final = 256 << 10
 
-Kind = Literal["log", "snapshot", "changes"]
+Kind = Literal["log", "foundation", "snapshot", "changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,9 @@ def scrub(job: ScrubJob) -> Iterator[Finding]:
     disk, folder = PacedDisk(job.rate), Path(job.folder)
     for error in damage_in(disk, folder):
         yield Finding("log", disk.bytes, _segment_named_by(error), str(error))
+    with suppress(FoldbError):  # damage of both heads was yielded as damage of the log
+        for fault in faults(disk, folder):
+            yield Finding("foundation", disk.bytes, fault.partition(":")[0], fault)
     for partition in range(job.partitions):
         yield from _in_snapshots(disk, folder, Snapshots(folder, disk, partition, job.partitions))
     for partition in range(job.partitions):

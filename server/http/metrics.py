@@ -141,6 +141,14 @@ def _of_partitions(node: Node) -> Iterator["Metric"]:
     yield _metric("owner", "1 if this node is the owner of the partition, else 0.", owned)
     times = [({"partition": partition_id}, each["log_time"] / 1000) for partition_id, each in own.items()]
     yield _metric("log_time_seconds", "Log time, in seconds since 1970.", times)
+    begins = [({"partition": partition_id}, node.log.begin(partition_id)) for partition_id in hosted]
+    yield _metric("log_begin_offset", "Offset of the first record: 0, or the history horizon.", begins)
+    horizon_s = (node.log.horizon_ms or 0) / 1000
+    yield _metric(
+        "history_horizon_seconds",
+        "Log time of the history horizon, in seconds since 1970; 0 if the log has its whole history.",
+        [({}, horizon_s)],
+    )
     leads = [
         ({"partition": partition_id}, lead / 1000) for partition_id, lead in node.log_time_lead_ms.items()
     ]

@@ -1,6 +1,7 @@
 """Regular scrubs: another process reads all files of a database, and this module acts on the damage that it finds.
 
     timer ──► streams/scrub.py, at low priority ──► log: reported, an operator has to act
+                                               ──► foundation: a damaged copy is written again from the other
                                                ──► snapshot: removed by the scrub, the next one is taken now
                                                ──► change segment: written again from the log
 
@@ -41,6 +42,7 @@ class ScrubProcess:
         every_ms: The pause between two scrubs.
         rate: The bytes that a scrub reads per second.
         maker: Takes snapshots; None if snapshots are disabled.
+        mend: Writes a damaged copy of the log's foundation again.
         deliver: Runs a callback on the event loop, from any thread.
 
     Attributes:
@@ -57,6 +59,7 @@ class ScrubProcess:
         every_ms: int,
         rate: int,
         maker: SnapshotScheduler | None,
+        mend: Callable[[], object],
         clock: Callable[[], int],
         scheduler: Scheduler,
         deliver: Callable[[Callable[[], None]], object],
@@ -68,6 +71,7 @@ class ScrubProcess:
         self._feeds = feeds
         self._every_s = every_ms / 1000
         self._maker = maker
+        self._mend = mend
         self._clock = clock
         self._scheduler = scheduler
         self._deliver = deliver
@@ -127,6 +131,13 @@ class ScrubProcess:
         match finding.kind:
             case "log":
                 _report_log(finding)
+            case "foundation":
+                logger.error(
+                    "a copy of the log's foundation is damaged: %s. It is written again from the other copy; check the "
+                    "disk.",
+                    finding.problem,
+                )
+                self._mend()
             case "snapshot":
                 self._replace_snapshot(finding)
             case "changes":

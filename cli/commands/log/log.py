@@ -21,6 +21,7 @@ from ...lib.session import Session
 from .backup import backup, restore, salvage
 from .copy import copy
 from .skip import skip
+from .trim import trim
 
 app = CommandGroup()
 app.command()(copy)
@@ -28,6 +29,7 @@ app.command()(backup)
 app.command()(restore)
 app.command()(salvage)
 app.command()(skip)
+app.command()(trim)
 
 OnlyTable = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Print only the commands of this table.")

@@ -11,6 +11,7 @@ from . import (
     status,
     streams,
     subscriptions,
+    trim,
     upgrade,
     wait,
 )
@@ -25,6 +26,7 @@ ADMIN = operations_in(
     status,
     streams,
     subscriptions,
+    trim,
     upgrade,
     wait,
 )

@@ -46,6 +46,8 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
     genesis, path = node.log.genesis(0), node.settings.path
     position = joined(Position(partition_id, each["position"]) for partition_id, each in known.items())
     snapshots = node.partitions.newest_snapshots()
+    horizon_ms = node.log.horizon_ms
+    horizons = [Position(partition_id, node.log.begin(partition_id)) for partition_id in range(count)]
     answer = {
         "Position": position.text(count),
         "LogTime": max(each["log_time"] for each in known.values()),
@@ -54,6 +56,8 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
         "LogId": genesis.log_id.hex(),
         "Level": node.state.level,
         "Limits": node.limits.name,
+        "Horizon": None if horizon_ms is None else joined(horizons).text(count),
+        "HorizonMs": horizon_ms,
         "Snapshot": joined(snapshots).text(count) if snapshots else None,
         "Log": node.settings.log,
         "Path": None if path is None else str(path.absolute()),

@@ -20,6 +20,7 @@ def scrubbing(folder: Path, loop: FakeLoop, every_ms: int) -> ScrubProcess:
         every_ms=every_ms,
         rate=1 << 20,
         maker=None,
+        mend=lambda: None,
         clock=loop.clock,
         scheduler=loop,
         deliver=loop.call_soon_threadsafe,

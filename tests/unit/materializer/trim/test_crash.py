@@ -103,6 +103,7 @@ def horizons() -> tuple[int, int]:
     return old, log.begin(0)
 
 
+@pytest.mark.guarantee("G53")
 def test_a_kill_at_any_call_of_a_trim_loses_nothing() -> None:
     old, new = horizons()
     calls = calls_of_a_trim()
@@ -117,6 +118,7 @@ def test_a_kill_at_any_call_of_a_trim_loses_nothing() -> None:
     assert calls > 30
 
 
+@pytest.mark.guarantee("G53")
 @pytest.mark.parametrize("third", range(3))
 def test_a_power_cut_at_any_call_of_a_trim_loses_nothing(third: int) -> None:
     old, new = horizons()
