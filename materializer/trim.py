@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from ..log.chain import Chain
 from ..log.commands import Position, Record
 from ..log.local.backup import back_up
 from ..log.local.filesystem import File, Filesystem
@@ -37,7 +38,7 @@ from ..model.sequence_numbers import position_of
 from .fold.dump import digest
 from .fold.fold_record import Void
 from .fold.state import PartitionState
-from .foundation import initial_state
+from .foundation import initial_chain, initial_state
 from .refold import refold, refold_log
 from .snapshot import SnapshotHead, UnusableError, load_state, read_head, write_snapshot
 from .snapshots import Snapshots
@@ -192,7 +193,7 @@ def verify_foundation(
         if fault is not None:
             raise CorruptionError(fault.partition(":")[0], f"the new foundation is damaged: {fault}")
     for partition, end in enumerate(foundation.chain.ends):
-        state = _folded_to(log, partition, end, voids[partition], progress)
+        state, chain = _folded_to(log, partition, end, voids[partition], progress)
         name = base_name(foundation.sequence, partition)
         file = disk.open(folder / FOLDERS[0] / name, write=False)
         try:
@@ -201,6 +202,7 @@ def verify_foundation(
             del state
             found = load_state(base)
             is_same = base.digest == expected == digest(found) and found.next_offset == end
+            is_same &= base.head.chain == chain.value
         except UnusableError as error:
             raise CorruptionError(name, f"the new foundation cannot be loaded: {error}") from error
         finally:
@@ -245,12 +247,12 @@ def _write(
         remove_unused(disk, folder / copy, None if current is None else current.sequence)
     bases, hashes, log_times = [], [], []
     for partition, end in enumerate(header.chain.ends):
-        state = _folded_to(log, partition, end, voids[partition], progress)
+        state, chain = _folded_to(log, partition, end, voids[partition], progress)
         name = base_name(sequence, partition)
         hashes.append(log.hash_of(partition, end - 1))
         log_times.append(state.log_time)
         with _created(disk, folder / FOLDERS[0] / name) as file:
-            write_snapshot(file, SnapshotHead.of(state, hashes[-1]), state)
+            write_snapshot(file, SnapshotHead.of(state, hashes[-1], chain.value), state)
         bases.append(_copied(disk, folder, name))
     foundation = Foundation(
         log_id=log.log_id,
@@ -273,20 +275,21 @@ def _copied(disk: Filesystem, folder: Path, name: str) -> BaseFile:
 
 def _folded_to(
     log: LogReader, partition: int, end: int, void: frozenset[Void], progress: Progress
-) -> PartitionState:
-    """Return the state of a partition before offset `end`, folded from the present beginning of the log."""
-    state = initial_state(log, partition)
+) -> tuple[PartitionState, Chain]:
+    """Return the state and the chain of a partition before offset `end`, from the present beginning of the log on."""
+    state, chain = initial_state(log, partition), initial_chain(log, partition)
 
     def records() -> Iterator[Record]:
         for record in log.read(partition, state.next_offset):
             if record.offset >= end:
                 return
+            chain.extend(record)
             yield record
             progress(1)
 
     if state.next_offset < end:
         refold(state, records(), void=void)
-    return state
+    return state, chain
 
 
 def _archive(disk: Filesystem, part: Part, header: Header, archive: Path) -> None:
