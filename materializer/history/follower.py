@@ -45,6 +45,7 @@ from ...log.commands import (
 from ..fold.dump import outline
 from ..fold.fold_record import LateSkipError, Void
 from ..fold.load import load
+from ..fold.messages import effective_time
 from ..fold.state import PartitionState
 from ..refold import FoldError, fold_record, more_void
 from .engine import DamagedHistoryError, Engine
@@ -168,7 +169,6 @@ class Follower:
         self.history = VersionHistory(self._engine, self._partition, self._base)
         self._writer = VersionWriter(self._engine)
         self._figures: dict[int, Figures] = {}
-        self._prepared_at: dict[tuple[int, int], int] = {}
         self._records = None
         self.state = PartitionState(new_store=self._new_store)
         self._last: list[Any] = []
@@ -216,9 +216,11 @@ class Follower:
         self.history = VersionHistory(self._engine, self._partition, self._base)
         self._writer = VersionWriter(self._engine)
         self._figures = {store: Figures(count, size) for store, count, size in fields["figures"]}
-        self._prepared_at = {(coordinator, number): at for coordinator, number, at in fields["prepared_at"]}
         self._last = fields["last"]
         self.state = load([outline_of_state], self._new_store)
+        for coordinator, number, log_time in fields["prepared"]:
+            self.state.transactions.prepared[coordinator, number].time = log_time  # a dump does not have it
+        self._mark_global_indexes()
         self._mark_saved()
         self._publish()
 
@@ -280,27 +282,17 @@ class Follower:
             self._save()
 
     def begin_command(self, offset: int, index: int, command: Command) -> None:
-        """Set the stamp of the versions that the command will write.
-
-        The writes of a transaction over partitions count as written when its coordinator decided, and not before they
-        were prepared here: keys are held from then on, so no version of them is newer.
-        """
-        effective_time = log_time = self.state.log_time
-        if type(command) is Relay and isinstance(command.message, Commit | Decide):
-            transaction_id = command.sender, command.message.transaction_number
-            effective_time = max(self._prepared_at.get(transaction_id, 0), command.time)
-        self._writer.begin_command(log_time, effective_time, place_of(self._base + offset, index))
+        """Set the times of the versions that the command will write."""
+        effective = log_time = self.state.log_time
+        if type(command) is Relay:
+            effective = effective_time(command, log_time)
+        self._writer.begin_command(log_time, effective, place_of(self._base + offset, index))
 
     def end_command(self, offset: int, index: int, command: Command) -> None:
-        """Keep the effects of a folded command that are no versions: definitions, and times of preparations."""
+        """Keep the definitions that a command changed."""
         kind = type(command.message) if type(command) is Relay else type(command)
         if kind not in _KEEPS_DEFINITIONS:
             self._add_definitions(place_of(self._base + offset, index))
-        if self.state.partitions == 1:
-            return
-        prepared, prepared_at = self.state.transactions.prepared, self._prepared_at
-        if prepared.keys() != prepared_at.keys():
-            self._prepared_at = {each: prepared_at.get(each, self.state.log_time) for each in prepared}
 
     def _add_definitions(self, place: int) -> None:
         """Keep the definitions that the last command changed."""
@@ -316,6 +308,14 @@ class Follower:
         for table_id, definition in changed.items():
             self.history.definitions.add(batch, place, log_time, table_id, definition)
 
+        self._mark_global_indexes()
+
+    def _mark_global_indexes(self) -> None:
+        for table in self.state.tables.values():
+            for index in table.indexes.values():
+                if isinstance(index.store, VersionStore):
+                    index.store.is_global_index = index.definition.kind == "GSI"
+
     # Writing
 
     def _flush(self) -> None:
@@ -328,7 +328,8 @@ class Follower:
         history, state = self.history, self.state
         history.next_offset = self._base + state.next_offset
         history.log_time = state.log_time
-        history.closed_before = min([state.log_time, *self._prepared_at.values()])
+        prepared = state.transactions.prepared.values()
+        history.closed_before = min([state.log_time, *(part.time for part in prepared)])
         history.limits = state.limits
 
     def _save(self) -> None:
@@ -344,7 +345,10 @@ class Follower:
             {
                 "next_offset": state.next_offset,
                 "figures": list(stores.values()),
-                "prepared_at": [[*transaction_id, at] for transaction_id, at in self._prepared_at.items()],
+                "prepared": [
+                    [*transaction_id, part.time]
+                    for transaction_id, part in state.transactions.prepared.items()
+                ],
                 "last": self._last,
             }
         )

@@ -31,7 +31,8 @@ class VersionWriter:
     Attributes:
         batch: The batch that the next `flush` writes.
         stamp: The stamp of the versions that the current command writes.
-        is_late: Whether their effective time is below the log time.
+        log_stamp: The stamp of the global index entries that it writes, which have the log time (fold/versions.py).
+        is_late: Whether the effective time is below the log time.
         unflushed: The newest versions that are not in the engine yet.
         recent: Newest versions by key, among them all unflushed ones.
         kept_bytes: The approximate bytes of `recent`.
@@ -47,6 +48,7 @@ class VersionWriter:
         "batch",
         "is_late",
         "kept_bytes",
+        "log_stamp",
         "recent",
         "stamp",
         "touched",
@@ -58,7 +60,7 @@ class VersionWriter:
         self._engine = engine
         self._log_time = 0
         self.touched: list[VersionStore] = []
-        self.stamp = NEWEST
+        self.stamp = self.log_stamp = NEWEST
         self.is_late = False
         self.versions = 0
         self.reset()
@@ -76,8 +78,10 @@ class VersionWriter:
     def begin_command(self, log_time: int, effective_time: int, place: int) -> None:
         """Set the command whose versions follow."""
         self._log_time = log_time
-        self.stamp = stamp(effective_time, place)
+        self.stamp = self.log_stamp = stamp(effective_time, place)
         self.is_late = effective_time < log_time
+        if self.is_late:
+            self.log_stamp = stamp(log_time, place)
 
     def find(self, key: bytes) -> Stored | None:
         """Return the newest version of a key that is not in `recent`, and keep it there."""
@@ -128,9 +132,22 @@ class VersionStore:
         views: The open views.
         changes: The timeline's changes by the current record.
         late: The growth of count and size by the late versions of the current record, by stamp.
+        is_global_index: Whether the store has the entries of a global index.
     """
 
-    __slots__ = ("_engine", "_keys", "_sizes", "_writer", "changes", "count", "id", "late", "size", "views")
+    __slots__ = (
+        "_engine",
+        "_keys",
+        "_sizes",
+        "_writer",
+        "changes",
+        "count",
+        "id",
+        "is_global_index",
+        "late",
+        "size",
+        "views",
+    )
 
     def __init__(self, engine: Engine, writer: VersionWriter, store_id: int, figures: Figures) -> None:
         self.id = store_id
@@ -138,6 +155,7 @@ class VersionStore:
         self.views: list[WriteObserver] = []
         self.changes: list[bytes] = []
         self.late: dict[bytes, Figures] = {}
+        self.is_global_index = False
         self._engine = engine
         self._writer = writer
         self._keys = StoreKeys(store_id)
@@ -161,10 +179,11 @@ class VersionStore:
         return self._newest(self._keys.key(pk, sk))
 
     def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
-        """Store an item; return the item that it replaces."""
+        """Store an item; return the item that it replaces. An equal item gets no version."""
         key = self._keys.key(pk, sk)
         old = self._newest(key)
-        self._write(pk, sk, key, old, stored)
+        if old is None or old[0] != stored[0]:
+            self._write(pk, sk, key, old, stored)
         return old
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
@@ -219,14 +238,14 @@ class VersionStore:
             writer.touched.append(self)
         count_growth = (new is not None) - (old is not None)
         size_growth = (0 if new is None else new[1]) - (0 if old is None else old[1])
-        version = key + writer.stamp
+        version = key + (writer.log_stamp if self.is_global_index else writer.stamp)
         writer.batch.put_version(version, new)
         writer.unflushed[key] = writer.recent[key] = new
         changes.append(change_of(version, count_growth, size_growth))
         self.count += count_growth
         self.size += size_growth
         writer.kept_bytes += size_growth
-        if writer.is_late:
+        if writer.is_late and not self.is_global_index:
             before = self.late.get(writer.stamp, Figures(0, 0))
             self.late[writer.stamp] = Figures(before.items + count_growth, before.size + size_growth)
         if pk in self._sizes:

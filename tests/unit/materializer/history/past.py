@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from foldb.log.commands import Commit, Decide, Genesis, Prepare, Record, Relay
+from foldb.log.commands import Commit, Genesis, Record, Relay
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.fold_record import Void
@@ -73,7 +73,6 @@ class TimeModel:
         self._versions: dict[int, list[tuple[int, tuple[Any, ...], Any]]] = {}
         self._definitions: list[tuple[int, dict[int, Any]]] = []
         self.times: list[int] = []
-        prepared: dict[tuple[int, int], int] = {}
         before: dict[int, dict[Any, Any]] = {}
         for offset, index, state in states(records):
             commands = records[offset].entry.commands
@@ -81,17 +80,16 @@ class TimeModel:
             effective = state.log_time
             if isinstance(command, Relay):
                 message = command.message
-                if isinstance(message, Prepare):
-                    prepared.setdefault((command.sender, message.transaction_number), state.log_time)
-                elif isinstance(message, Commit | Decide):
-                    first = prepared.get((command.sender, message.transaction_number), 0)
-                    effective = max(first, command.time)
+                if isinstance(message, Commit) and message.changing is not None:
+                    effective = command.time
             after = _items(state)
+            global_indexes = {index.id for table in state.tables.values() for index in table.definition.gsis}
             for store, items in after.items():
                 old = before.get(store, {})
                 for key in sorted(old.keys() | items.keys()):
                     if old.get(key) != items.get(key):
-                        version = (effective, key, items.get(key))
+                        time_ms = state.log_time if store in global_indexes else effective
+                        version = (time_ms, key, items.get(key))
                         self._versions.setdefault(store, []).append(version)
             before = after
             tables = {table_id: table.definition for table_id, table in state.tables.items()}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log.commands import Position
+from foldb.log.commands import LEVEL, Position
 from foldb.materializer.history.follower import Follower, memory_history, open_history
 from foldb.materializer.history.history import TimeCut
 from tests.unit.materializer.history.past import ListLog, TimeModel, content, states
@@ -37,7 +37,7 @@ def test_every_position_reads_as_a_refold_up_to_it(engine: str, seed: int, tmp_p
 
 @pytest.mark.parametrize(("engine", "seed"), RUNS)
 def test_every_position_of_every_partition_reads_as_a_refold(engine: str, seed: int, tmp_path: Path) -> None:
-    life = Life(seed)
+    life = Life(seed, level=LEVEL if seed % 3 else 2)
     life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
@@ -53,7 +53,7 @@ def test_every_position_of_every_partition_reads_as_a_refold(engine: str, seed: 
 @pytest.mark.parametrize(("engine", "seed"), RUNS)
 def test_every_time_reads_the_versions_by_effective_time(engine: str, seed: int, tmp_path: Path) -> None:
     """Of several partitions, whose transactions are decided before they are folded."""
-    life = Life(seed)
+    life = Life(seed, level=LEVEL if seed % 3 else 2)
     life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
@@ -72,7 +72,7 @@ def test_every_time_reads_the_versions_by_effective_time(engine: str, seed: int,
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_closed_time_never_changes(seed: int) -> None:
-    life = Life(seed)
+    life = Life(seed, level=LEVEL if seed % 3 else 2)
     life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
