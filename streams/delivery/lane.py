@@ -166,9 +166,9 @@ class Lane:
         return self._policy.together and change.tx is not None
 
     def _may_share_batch(self, first: Change, other: Change) -> bool:
-        """Return whether two changes may share a batch. The last byte of a context is its depth, which is below 64."""
+        """Return whether two changes may share a batch."""
         return (
-            first.context.encoded[-1] == other.context.encoded[-1]
+            first.context.depth == other.context.depth
             and not self._is_transaction(other)
             and (
                 self._tumbling is None
