@@ -1,14 +1,16 @@
 """Decoders of the log with arbitrary bytes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from foldb.log.binary import decode
+from foldb.log.binary import LayoutError, decode, decode_first, encode, encode_first
 from foldb.log.codec import CURRENT, decode_resolved, encode_entry
 from foldb.log.commands import Entry
 from foldb.log.local import segment
 from foldb.log.local.segment import Chain, DamageError
+from foldb.log.schema_files import FIRST_LAYOUT
 from foldb.model.errors import NewerVersionError
 from tests.unit.log.samples import one_of_each, put_entry
 from tests.verification.fuzz.target import Target
@@ -21,24 +23,35 @@ def judge_entry(data: bytes) -> None:
 
     We read a little that fastavro refuses, such as a size below zero: the hash of a record tells that, and sooner.
     """
-    ours = attempt(decode_whole, data)
-    theirs = attempt(lambda body: decode_resolved(body, CURRENT), data)
+    _judge(data, CURRENT, decode, encode)
+
+
+def judge_first_entry(data: bytes) -> None:
+    """The same for the layout of schemas 001 to 003."""
+    _judge(data, FIRST_LAYOUT, decode_first, encode_first)
+
+
+def _judge(
+    data: bytes, schema: bytes, decode: Callable[[bytes], Entry], encode: Callable[[Entry], bytes]
+) -> None:
+    ours = attempt(lambda body: whole(decode(body)), data)
+    theirs = attempt(lambda body: decode_resolved(body, schema), data)
     if ours is None:
-        assert theirs is None or data != attempt(encode_entry, theirs)
+        assert theirs is None or data != attempt(encode, theirs)
     elif theirs is not None:
         assert ours == theirs
-        assert ours == decode(encode_entry(ours))
+        assert ours == decode(encode(ours))
 
 
-def decode_whole(data: bytes) -> Entry:
+def whole(entry: Entry) -> Entry:
     """Some parts of an entry are read, and may be refused, only when they are looked at."""
-    entry = decode(data)
     repr(entry)
     return entry
 
 
 # The schema is parsed for the first that fastavro reads, which is no input's doing.
 decode_resolved(encode_entry(put_entry(0)), CURRENT)
+decode_resolved(encode_first(put_entry(0)), FIRST_LAYOUT)
 
 
 def attempt(do: Callable[[Any], T], given: Any) -> T | None:
@@ -54,6 +67,15 @@ def samples() -> list[bytes]:
     whole = [*one_of_each(), put_entry(0)]
     alone = [replace(entry, commands=[command]) for entry in whole for command in entry.commands]
     return [encode_entry(entry) for entry in (*alone, *whole[1:])]
+
+
+def first_samples() -> list[bytes]:
+    """The samples that the first layout can express."""
+    found = []
+    for body in samples():
+        with suppress(LayoutError):
+            found.append(encode_first(decode(body)))
+    return found
 
 
 LOG_ID = b"the log of fuzz "
@@ -131,6 +153,7 @@ def damage(data: bytes) -> bytes:
 
 TARGETS = (
     Target("entries", judge_entry, samples()),
+    Target("entries of the first layout", judge_first_entry, first_samples()),
     Target(
         "segments",
         judge_segment,
