@@ -86,7 +86,7 @@ BUGS = [
         "a held key is released at the vote",
         """
 @ materializer/fold/transactions/participant.py
-     state.transactions.hold(transaction_id, Prepared(nths, effects))
+     state.transactions.hold(transaction_id, Prepared(nths, effects, state.log_time))
 +    state.transactions.held.clear()
 @ materializer/fold/transactions/state.py
 -                del self.held[key_of(effect)]
