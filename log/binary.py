@@ -14,7 +14,6 @@ which repeat often, are looked up by their bytes.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -97,7 +96,7 @@ def encode_first(entry: Entry) -> bytes:
     """
     if entry.salt is not None:
         raise LayoutError
-    commands = [_WRITERS[type(command)](_in_first_layout(command)) for command in entry.commands]
+    commands = [_known_writer(command)(command) for command in entry.commands]
     time = b"\0" if entry.time is None else b"\x02" + long(entry.time)
     return b"".join((_id(entry.origin), long(entry.entry_number), time, avro.array(commands)))
 
@@ -155,7 +154,7 @@ def encode_first_message(message: Message) -> bytes:
     Raises:
         LayoutError: The message has a reason, or a symbol of a later schema.
     """
-    return _WRITERS[type(message)](_in_first_layout(message))
+    return _known_writer(message)(message)
 
 
 def decode_message(data: bytes) -> Message:
@@ -187,29 +186,12 @@ def _decode_message(data: bytes, readers: Sequence[FieldReader]) -> Message:
     return message
 
 
-def _in_first_layout(record: Any) -> Any:
-    """Return a copy of a command or message whose contexts have the bytes of the first layout.
-
-    Raises:
-        LayoutError: The first layout cannot express the record.
-    """
-    if type(record) not in _FIRST.kinds:
+def _known_writer(record: Command | Message) -> FieldWriter:
+    """Return the writer of a command or message in the first layout."""
+    write = _FIRST.writers.get(type(record))
+    if write is None:
         raise LayoutError
-    expression = getattr(record, "expression", None)
-    if expression is not None and expression.dialect not in _FIRST_DIALECTS:
-        raise LayoutError
-    changed: dict[str, Any] = {}
-    context: Context | None = getattr(record, "context", None)
-    if context is not None:
-        first = context.in_first_layout()
-        if first is None:
-            raise LayoutError
-        changed["context"] = Context.of(first)
-    if hasattr(record, "actions"):
-        changed["actions"] = [_in_first_layout(action) for action in record.actions]
-    if hasattr(record, "message"):
-        changed["message"] = _in_first_layout(record.message)
-    return replace(record, **changed) if changed else record
+    return write
 
 
 # Parts of commands
@@ -273,17 +255,6 @@ def _cache(known: dict[K, T], key: K, value: T, size: int) -> None:
         known[key] = value
 
 
-def _ending(command: Put | Update | Delete) -> bytes:
-    """Encode expression, returns and show_refused."""
-    if command.expression is None and command.returns == "NONE" and not command.show_refused:
-        return b"\0\0\0"
-    return b"%b%b%b" % (
-        _expression(command.expression),
-        avro.SMALL[RETURNS.index(command.returns)],
-        avro.boolean(command.show_refused),
-    )
-
-
 def _read_ending(data: bytes, at: int) -> tuple[Expression | None, Returns, bool, int]:
     if data[at : at + 3] == _USUAL_ENDING:
         return None, "NONE", False, at + 3
@@ -317,19 +288,63 @@ def _read_key(data: bytes, at: int) -> tuple[int, bytes, bytes, int]:
     return (table >> 1) ^ -(table & 1), pk, data[start:at], at
 
 
+def _first_context(context: Context) -> bytes:
+    encoded = context.in_first_layout()
+    if encoded is None:
+        raise LayoutError
+    return encoded
+
+
+def _first_expression(expression: Expression | None) -> bytes:
+    if expression is not None and expression.dialect not in _FIRST_DIALECTS:
+        raise LayoutError
+    return _expression(expression)
+
+
 # Hand-written codecs. A writer begins with the index of the branch.
 
 
-def _put(put: Put) -> bytes:
-    item = put.item
-    return b"\0%b%b%b%b%b%b" % (
-        _key(put),
-        long(len(item)),
-        item,
-        long(put.size),
-        put.context.encoded,
-        _ending(put),
-    )
+def _action_writers(
+    write_context: Callable[[Context], bytes], write_expression: Callable[[Expression | None], bytes]
+) -> dict[type, FieldWriter]:
+    """Return the writers of a layout's actions, the most frequent commands."""
+
+    def write_ending(command: Put | Update | Delete) -> bytes:
+        if command.expression is None and command.returns == "NONE" and not command.show_refused:
+            return _USUAL_ENDING
+        return b"%b%b%b" % (
+            write_expression(command.expression),
+            avro.SMALL[RETURNS.index(command.returns)],
+            avro.boolean(command.show_refused),
+        )
+
+    def write_put(put: Put) -> bytes:
+        item = put.item
+        return b"\0%b%b%b%b%b%b" % (
+            _key(put),
+            long(len(item)),
+            item,
+            long(put.size),
+            write_context(put.context),
+            write_ending(put),
+        )
+
+    def write_update(update: Update) -> bytes:
+        return b"\x02%b%b%b" % (_key(update), write_context(update.context), write_ending(update))
+
+    def write_delete(delete: Delete) -> bytes:
+        return b"\x04%b%b%b" % (_key(delete), write_context(delete.context), write_ending(delete))
+
+    def write_check(check: Check) -> bytes:
+        """Encode a check, branch 3 of the union of actions."""
+        return b"\x06%b%b%b%b" % (
+            _key(check),
+            write_context(check.context),
+            write_expression(check.expression),
+            avro.boolean(check.show_refused),
+        )
+
+    return {Put: write_put, Update: write_update, Delete: write_delete, Check: write_check}
 
 
 def _put_reader(read_context: ContextReader) -> FieldReader:
@@ -377,10 +392,6 @@ def _put_reader(read_context: ContextReader) -> FieldReader:
     return read_put
 
 
-def _update(update: Update) -> bytes:
-    return b"\x02%b%b%b" % (_key(update), update.context.encoded, _ending(update))
-
-
 def _update_reader(read_context: ContextReader) -> FieldReader:
     def read_update(data: bytes, at: int) -> tuple[Update, int]:
         table, pk, sk, at = _read_key(data, at)
@@ -391,10 +402,6 @@ def _update_reader(read_context: ContextReader) -> FieldReader:
     return read_update
 
 
-def _delete(delete: Delete) -> bytes:
-    return b"\x04%b%b%b" % (_key(delete), delete.context.encoded, _ending(delete))
-
-
 def _delete_reader(read_context: ContextReader) -> FieldReader:
     def read_delete(data: bytes, at: int) -> tuple[Delete, int]:
         table, pk, sk, at = _read_key(data, at)
@@ -403,16 +410,6 @@ def _delete_reader(read_context: ContextReader) -> FieldReader:
         return Delete(table, pk, sk, context, expression, returns, show_refused), at
 
     return read_delete
-
-
-def _check(check: Check) -> bytes:
-    """Encode a check, branch 3 of the union of actions."""
-    return b"\x06%b%b%b%b" % (
-        _key(check),
-        check.context.encoded,
-        _expression(check.expression),
-        avro.boolean(check.show_refused),
-    )
 
 
 def _check_reader(read_context: ContextReader) -> FieldReader:
@@ -446,16 +443,6 @@ def _read_index_entry(data: bytes, at: int) -> tuple[IndexEntry, int]:
     item, at = read_optional(data, at, read_sized)
     size, at = read_long(data, at)
     return IndexEntry(table, index, pk, sk, item, size), at
-
-
-def _hand_written(read_context: ContextReader) -> dict[type, tuple[FieldWriter, FieldReader]]:
-    return {
-        Put: (_put, _put_reader(read_context)),
-        Update: (_update, _update_reader(read_context)),
-        Delete: (_delete, _delete_reader(read_context)),
-        Check: (_check, _check_reader(read_context)),
-        IndexEntry: (_index_entry, _read_index_entry),
-    }
 
 
 # Derived codecs
@@ -503,10 +490,16 @@ class _Layout:
     Attributes:
         commands: The readers of the branches of the union of commands.
         messages: The readers of the branches of the union of messages.
-        kinds: The writers of all records of these unions; each begins with the index of the branch.
+        writers: The writers of all records of these unions; each begins with the index of the branch.
     """
 
-    def __init__(self, fingerprint: bytes, read_context: ContextReader) -> None:
+    def __init__(
+        self,
+        fingerprint: bytes,
+        read_context: ContextReader,
+        write_context: Callable[[Context], bytes],
+        write_expression: Callable[[Expression | None], bytes],
+    ) -> None:
         self._types: dict[str, tuple[FieldWriter, FieldReader]] = {
             "int": (long, read_long),
             "long": (long, read_long),
@@ -514,12 +507,19 @@ class _Layout:
             "string": (avro.text, avro.read_text),
             "boolean": (avro.boolean, avro.read_boolean),
             "LogId": (_id, _read_id),
-            "Context": (attrgetter("encoded"), read_context),
+            "Context": (write_context, read_context),
             "Mark": (_checkpoint, _read_checkpoint),
             "LoadedItem": (_loaded_item, _read_loaded_item),
         }
-        self._hand_written = _hand_written(read_context)
-        self.kinds: dict[type, FieldWriter] = {}
+        write = _action_writers(write_context, write_expression)
+        self._hand_written: dict[type, tuple[FieldWriter, FieldReader]] = {
+            Put: (write[Put], _put_reader(read_context)),
+            Update: (write[Update], _update_reader(read_context)),
+            Delete: (write[Delete], _delete_reader(read_context)),
+            Check: (write[Check], _check_reader(read_context)),
+            IndexEntry: (_index_entry, _read_index_entry),
+        }
+        self.writers: dict[type, FieldWriter] = {}
         self.commands = self._union(command_union(fingerprint))
         self.messages = self._union(message_union(fingerprint))
 
@@ -529,7 +529,7 @@ class _Layout:
             case {"type": "array", "items": list(branches)}:
                 readers = self._union(branches)
                 return (
-                    lambda records: avro.array([self.kinds[type(record)](record) for record in records]),
+                    lambda records: avro.array([self.writers[type(record)](record) for record in records]),
                     lambda data, at: avro.read_union_array(data, at, readers),
                 )
             case {"type": "array", "items": items}:
@@ -549,19 +549,19 @@ class _Layout:
             case list(branches):
                 readers = self._union(branches)
                 return (
-                    lambda record: self.kinds[type(record)](record),
+                    lambda record: self.writers[type(record)](record),
                     lambda data, at: _read_branch(data, at, readers),
                 )
         raise AssertionError(f"the schema has a type without a codec: {schema}")
 
     def _union(self, branches: list[Any]) -> list[FieldReader]:
-        """Return the readers of a union of records, and add their writers to `kinds`."""
+        """Return the readers of a union of records, and add their writers to `writers`."""
         readers: list[FieldReader] = []
         for index, branch in enumerate(branches):
             name = branch if isinstance(branch, str) else branch["name"]
             kind = getattr(command_types, name)
             codec = self._hand_written.get(kind) or self._record(kind, index, branch["fields"])
-            self.kinds[kind] = codec[0]
+            self.writers[kind] = codec[0]
             readers.append(codec[1])
         return readers
 
@@ -589,6 +589,6 @@ class _Layout:
         return write_record, read_record
 
 
-_PRESENT: Final = _Layout(CURRENT, read_context)
-_FIRST: Final = _Layout(FIRST_LAYOUT, read_first_context)
-_WRITERS: Final = _PRESENT.kinds
+_PRESENT: Final = _Layout(CURRENT, read_context, attrgetter("encoded"), _expression)
+_FIRST: Final = _Layout(FIRST_LAYOUT, read_first_context, _first_context, _first_expression)
+_WRITERS: Final = _PRESENT.writers
