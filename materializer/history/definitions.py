@@ -31,25 +31,25 @@ class Definitions:
 
     def __init__(self, engine: Engine) -> None:
         """Load the definitions that the engine has."""
-        self._places: list[int] = []
+        self._positions: list[int] = []
         self._times: list[int] = []
         self._changes: list[tuple[int, TableDefinition | None]] = []
         self._after = lru_cache(_CATALOGS_KEPT)(self._replay)
-        for place, table_id, text in read_definitions(engine):
+        for packed, table_id, text in read_definitions(engine):
             definition = TableDefinition.from_json(orjson.loads(text)) if text else None
-            self._add(place, time_at(engine, offset_of(place)), table_id, definition)
+            self._add(packed, time_at(engine, offset_of(packed)), table_id, definition)
 
     def add(
-        self, batch: Batch, place: int, log_time: int, table_id: int, definition: TableDefinition | None
+        self, batch: Batch, packed: int, log_time: int, table_id: int, definition: TableDefinition | None
     ) -> None:
         """Add the definition that a command gave a table; None if it dropped the table."""
         text = b"" if definition is None else orjson.dumps(definition.to_json(), option=orjson.OPT_SORT_KEYS)
-        put_definition_row(batch, place, table_id, text)
-        self._add(place, log_time, table_id, definition)
+        put_definition_row(batch, packed, table_id, text)
+        self._add(packed, log_time, table_id, definition)
 
-    def at_place(self, place: int) -> Catalog:
-        """Return the tables after the command at that place."""
-        return self._after(bisect_right(self._places, place))
+    def at_position(self, packed: int) -> Catalog:
+        """Return the tables after the command at that packed position."""
+        return self._after(bisect_right(self._positions, packed))
 
     def at_time(self, time_ms: int) -> Catalog:
         """Return the tables at a time."""
@@ -59,8 +59,8 @@ class Definitions:
         """Return the definitions after all commands."""
         return self._after(len(self._changes)).definitions
 
-    def _add(self, place: int, log_time: int, table_id: int, definition: TableDefinition | None) -> None:
-        self._places.append(place)
+    def _add(self, packed: int, log_time: int, table_id: int, definition: TableDefinition | None) -> None:
+        self._positions.append(packed)
         self._times.append(log_time)
         self._changes.append((table_id, definition))
 

@@ -22,7 +22,7 @@ class HistoryInUseError(FoldbError):
 
 
 class VersionCursor(Protocol):
-    """A place in the map of versions. It sees at least the versions that were written before it was made."""
+    """A reader of the map of versions. It sees at least the versions that were written before it was made."""
 
     def seek(self, key: bytes) -> bytes | None:
         """Move to the first version at or after `key`; return its key."""
@@ -42,7 +42,7 @@ class VersionCursor(Protocol):
 
 
 class RowCursor(Protocol):
-    """A place in the map of rows."""
+    """A reader of the map of rows."""
 
     def seek(self, key: bytes) -> bytes | None:
         """Move to the first row at or after `key`; return its key."""

@@ -53,7 +53,7 @@ from .memory_engine import MemoryEngine
 from .rocks_engine import RocksEngine
 from .timeline import Figures, put_clock_row, roll_back
 from .version_history import VersionHistory
-from .version_keys import place_of
+from .version_keys import pack_position
 from .version_store import VersionStore, VersionWriter
 
 FORMAT: Final = 1
@@ -286,15 +286,15 @@ class Follower:
         effective = log_time = self.state.log_time
         if type(command) is Relay:
             effective = effective_time(command, log_time)
-        self._writer.begin_command(log_time, effective, place_of(self._base + offset, index))
+        self._writer.begin_command(log_time, effective, pack_position(self._base + offset, index))
 
     def end_command(self, offset: int, index: int, command: Command) -> None:
         """Keep the definitions that a command changed."""
         kind = type(command.message) if type(command) is Relay else type(command)
         if kind not in _KEEPS_DEFINITIONS:
-            self._add_definitions(place_of(self._base + offset, index))
+            self._add_definitions(pack_position(self._base + offset, index))
 
-    def _add_definitions(self, place: int) -> None:
+    def _add_definitions(self, packed: int) -> None:
         """Keep the definitions that the last command changed."""
         known, tables = self.history.definitions.newest(), self.state.tables
         changed = {
@@ -304,9 +304,9 @@ class Follower:
         }
         batch, log_time = self._writer.batch, self.state.log_time
         for table_id in [table_id for table_id in known if table_id not in tables]:
-            self.history.definitions.add(batch, place, log_time, table_id, None)
+            self.history.definitions.add(batch, packed, log_time, table_id, None)
         for table_id, definition in changed.items():
-            self.history.definitions.add(batch, place, log_time, table_id, definition)
+            self.history.definitions.add(batch, packed, log_time, table_id, definition)
 
         self._mark_global_indexes()
 

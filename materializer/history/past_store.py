@@ -46,19 +46,19 @@ class PastStore:
 
     Args:
         cut: The stamp of the cut.
-        place: The last place of the log that the cut includes.
+        packed: The last position that the cut includes, packed.
         time_ms: The time of a cut by time; None for a cut by position.
         looks: Limits the versions that are looked at.
     """
 
-    __slots__ = ("_cut", "_engine", "_figures", "_id", "_keys", "_looks", "_place", "_time_ms", "views")
+    __slots__ = ("_cut", "_engine", "_figures", "_id", "_keys", "_looks", "_packed", "_time_ms", "views")
 
     def __init__(
         self,
         engine: Engine,
         store_id: int,
         cut: bytes,
-        place: int,
+        packed: int,
         time_ms: int | None = None,
         looks: Looks | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class PastStore:
         self._id = store_id
         self._keys = StoreKeys(store_id)
         self._cut = cut
-        self._place = place
+        self._packed = packed
         self._time_ms = time_ms
         self._looks = looks
         self._figures: Figures | None = None
@@ -130,7 +130,7 @@ class PastStore:
 
     def _read_figures(self) -> Figures:
         if self._figures is None:
-            items, size = figures_at(self._engine, self._id, self._place)
+            items, size = figures_at(self._engine, self._id, self._packed)
             if self._time_ms is not None:
                 late = late_growth(self._engine, self._id, self._time_ms)
                 items, size = items + late.items, size + late.size

@@ -2,10 +2,10 @@
 
     timeline row     T  store (4)  offset (8)               ──► count (8)  size (8)  change*
     change           ::= growth of count (1)  growth of size (4)  length (2)  version key without its store
-    late row         L  store (4)  scale (1)  log time (8)  place (8)
+    late row         L  store (4)  scale (1)  log time (8)  position (8)
                                                             ──► effective time (8)  growth of count (8)  of size (8)
     clock row        C  offset (8)                          ──► log time (8)       only where log time rises
-    definition row   D  place (8)  table (4)                ──► definition as JSON; empty: the table was dropped
+    definition row   D  position (8)  table (4)             ──► definition as JSON; empty: the table was dropped
 
 With it, versions after a position can be deleted, two cuts can be compared in as many steps as there are changes
 between them, and a store's count and size are known at every cut.
@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from .engine import Batch, Engine, RowCursor
-from .version_keys import STAMP_BYTES, offset_of, place_of, read_stamp
+from .version_keys import STAMP_BYTES, offset_of, pack_position, read_stamp
 
 TIMELINE: Final = b"T"
 LATE: Final = b"L"
@@ -53,8 +53,8 @@ class VersionWritten(NamedTuple):
     size_growth: int
 
     @property
-    def place(self) -> int:
-        """The place of the command that wrote the version."""
+    def position(self) -> int:
+        """The packed position of the command that wrote the version."""
         return read_stamp(self.stamp)[1]
 
 
@@ -71,10 +71,10 @@ def put_timeline_row(
 
 
 def put_late_row(
-    batch: Batch, store_id: int, log_time: int, place: int, effective_time: int, growth: Figures
+    batch: Batch, store_id: int, log_time: int, packed: int, effective_time: int, growth: Figures
 ) -> None:
     """Add the row of the late versions that one command wrote to a store."""
-    batch.put_row(_late_key(store_id, log_time, place, effective_time), _LATE.pack(effective_time, *growth))
+    batch.put_row(_late_key(store_id, log_time, packed, effective_time), _LATE.pack(effective_time, *growth))
 
 
 def put_clock_row(batch: Batch, offset: int, log_time: int) -> None:
@@ -82,18 +82,18 @@ def put_clock_row(batch: Batch, offset: int, log_time: int) -> None:
     batch.put_row(CLOCK + _U64.pack(offset), _U64.pack(log_time))
 
 
-def put_definition_row(batch: Batch, place: int, table_id: int, definition: bytes) -> None:
+def put_definition_row(batch: Batch, packed: int, table_id: int, definition: bytes) -> None:
     """Add a new definition of a table; an empty one ends the table."""
-    batch.put_row(_DEFINITION_KEY.pack(DEFINITION, place, table_id), definition)
+    batch.put_row(_DEFINITION_KEY.pack(DEFINITION, packed, table_id), definition)
 
 
 def read_definitions(engine: Engine) -> Iterator[tuple[int, int, bytes]]:
-    """Yield place, table id and JSON of all definition rows, in the order of the log."""
+    """Yield packed position, table id and JSON of all definition rows, in the order of the log."""
     cursor = engine.rows()
     at = cursor.seek(DEFINITION)
     while at is not None and at.startswith(DEFINITION):
-        _, place, table_id = _DEFINITION_KEY.unpack(at)
-        yield place, table_id, cursor.value()
+        _, packed, table_id = _DEFINITION_KEY.unpack(at)
+        yield packed, table_id, cursor.value()
         at = cursor.next()
 
 
@@ -133,15 +133,15 @@ def written(
         at = cursor.next()
 
 
-def figures_at(engine: Engine, store_id: int, place: int) -> Figures:
-    """Return the figures of a store after the command at that place."""
+def figures_at(engine: Engine, store_id: int, packed: int) -> Figures:
+    """Return the figures of a store after the command at that packed position."""
     cursor = engine.rows()
     prefix = TIMELINE + store_id.to_bytes(4, "big")
-    at = cursor.seek_back(prefix + _U64.pack(offset_of(place)))
+    at = cursor.seek_back(prefix + _U64.pack(offset_of(packed)))
     if at is None or not at.startswith(prefix):
         return Figures(0, 0)
     figures, versions = _read_row(at, cursor.value())
-    later = [version for version in versions if version.place > place]
+    later = [version for version in versions if version.position > packed]
     return Figures(
         figures.items - sum(version.count_growth for version in later),
         figures.size - sum(version.size_growth for version in later),
@@ -179,12 +179,12 @@ def roll_back(engine: Engine, batch: Batch, end: int) -> None:
             log_time = time_at(engine, offset)
             for version in versions:
                 batch.delete_version(version.key + version.stamp)
-                effective_time, place = read_stamp(version.stamp)
+                effective_time, packed = read_stamp(version.stamp)
                 if effective_time < log_time:
-                    batch.delete_row(_late_key(store_id, log_time, place, effective_time))
+                    batch.delete_row(_late_key(store_id, log_time, packed, effective_time))
         at = cursor.seek(TIMELINE + store + b"\xff" * 9)
     _delete_rows(cursor, batch, CLOCK, CLOCK + _U64.pack(end))
-    _delete_rows(cursor, batch, DEFINITION, DEFINITION + _U64.pack(place_of(end, 0)))
+    _delete_rows(cursor, batch, DEFINITION, DEFINITION + _U64.pack(pack_position(end, 0)))
 
 
 def _delete_rows(cursor: RowCursor, batch: Batch, kind: bytes, start: bytes) -> None:
@@ -208,9 +208,9 @@ def _read_row(key: bytes, row: bytes) -> tuple[Figures, list[VersionWritten]]:
     return figures, versions
 
 
-def _late_key(store_id: int, log_time: int, place: int, effective_time: int) -> bytes:
+def _late_key(store_id: int, log_time: int, packed: int, effective_time: int) -> bytes:
     scale = (log_time - effective_time).bit_length()
-    return _LATE_KEY.pack(LATE, store_id, scale, log_time, place)
+    return _LATE_KEY.pack(LATE, store_id, scale, log_time, packed)
 
 
 def _number(data: bytes) -> int:

@@ -17,7 +17,7 @@ from .engine import Engine
 from .history import HorizonError, NotFoldedError, PartitionCut, TimeCut
 from .past_store import PAGE_LOOKS, Looks, PastStore
 from .timeline import last_offset_at, time_at
-from .version_keys import place_of, stamp, time_stamp
+from .version_keys import pack_position, stamp, time_stamp
 
 _WHOLE_PAGE: Final = 1 << 62
 
@@ -65,10 +65,12 @@ class VersionHistory:
             raise NotFoldedError(f"position {cut.text()} is not folded yet")
         if cut.offset < self.horizon.offset:
             raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
-        place = place_of(cut.offset, cut.index)
+        packed = pack_position(cut.offset, cut.index)
         time_ms = time_at(self.engine, cut.offset)
         position = Position(cut.partition, cut.offset, cut.index, time_ms)
-        return VersionedState(self, stamp(time_ms, place), position, self.definitions.at_place(place), None)
+        return VersionedState(
+            self, stamp(time_ms, packed), position, self.definitions.at_position(packed), None
+        )
 
     def _at_time(self, time_ms: int) -> "VersionedState":
         if not self.is_closed(time_ms):
@@ -98,10 +100,10 @@ class VersionedState:
 
     def table(self, definition: TableDefinition, looks: Looks | None = None) -> Table:
         """Return a table with stores at the cut."""
-        place = place_of(self.position.offset, self.position.index)
+        packed = pack_position(self.position.offset, self.position.index)
         return Table(
             definition,
-            lambda store_id, _: PastStore(self._engine, store_id, self._cut, place, self._time_ms, looks),
+            lambda store_id, _: PastStore(self._engine, store_id, self._cut, packed, self._time_ms, looks),
         )
 
     def read_page(

@@ -2,15 +2,15 @@
 
     version   ::= key  stamp
     key       ::= store (4)  hash of the partition key (8)  part(partition key)  part(sort key)      (model/keys.py)
-    stamp     ::= inverse of the effective time (8)  inverse of the place (8)
-    place     ::= offset, with the log's base, * 2^14 + index of the command
+    stamp     ::= inverse of the effective time (8)  inverse of the packed position (8)
+    packed    ::= offset, with the log's base, * 2^14 + index of the command
     inverse n ::= 2^64 - 1 - n
 
-A cut is a stamp too: that of the newest version that a read at the cut may find. A cut by time has the greatest place,
-so every version of that time is visible. A cut by position has the log time there. The effective time of a version is
-at most the log time of its record, and never falls along a key. So the first version at or after the stamp of the cut
-is the right one, unless its place is after the cut: the write of a transaction that was decided before the cut and
-folded after it. Such versions are skipped.
+A cut is a stamp too: that of the newest version that a read at the cut may find. A cut by time has the greatest
+position, so every version of that time is visible. A cut by position has the log time there. The effective time of a
+version is at most the log time of its record, and never falls along a key. So the first version at or after the stamp
+of the cut is the right one, unless its position is after the cut: the write of a transaction that was decided before
+the cut and folded after it. Such versions are skipped.
 """
 
 from hashlib import blake2b
@@ -35,19 +35,19 @@ _ESCAPED_NUL: Final = b"\0\xff"
 _END: Final = b"\0\0"
 
 
-def place_of(offset: int, index: int | None) -> int:
-    """Return the place of a command; without an index that of the end of its entry."""
+def pack_position(offset: int, index: int | None) -> int:
+    """Return the position of a command as one integer; without an index that of the end of its entry."""
     return offset << _INDEX_BITS | (LAST_INDEX if index is None else index)
 
 
-def offset_of(place: int) -> int:
-    """Return the offset of a place."""
-    return place >> _INDEX_BITS
+def offset_of(packed: int) -> int:
+    """Return the offset of a packed position."""
+    return packed >> _INDEX_BITS
 
 
-def stamp(time_ms: int, place: int) -> bytes:
+def stamp(time_ms: int, packed: int) -> bytes:
     """Return the stamp of a version, or of a cut by position."""
-    return _STAMP.pack(_LAST - time_ms, _LAST - place)
+    return _STAMP.pack(_LAST - time_ms, _LAST - packed)
 
 
 def time_stamp(time_ms: int) -> bytes:
@@ -56,13 +56,13 @@ def time_stamp(time_ms: int) -> bytes:
 
 
 def read_stamp(data: bytes) -> tuple[int, int]:
-    """Return effective time and place of a stamp.
+    """Return effective time and packed position of a stamp.
 
-    >>> read_stamp(stamp(1700000000000, place_of(7, 3))) == (1700000000000, place_of(7, 3))
+    >>> read_stamp(stamp(1700000000000, pack_position(7, 3))) == (1700000000000, pack_position(7, 3))
     True
     """
-    time_ms, place = _STAMP.unpack(data)
-    return _LAST - time_ms, _LAST - place
+    time_ms, packed = _STAMP.unpack(data)
+    return _LAST - time_ms, _LAST - packed
 
 
 def is_visible(version: bytes, cut: bytes) -> bool:

@@ -22,7 +22,7 @@ _VERSION_BYTES: Final = 250  # of a kept version, in addition to its item
 _SIZES_KEPT: Final = 10_000  # item collections whose size is kept
 
 UNKNOWN: Final = (b"", -1)
-"""Takes the place of an item in a lookup that finds none."""
+"""The result of a lookup that finds nothing."""
 
 
 class VersionWriter:
@@ -75,13 +75,13 @@ class VersionWriter:
         self._cursor = self._engine.chains()
         self.touched.clear()
 
-    def begin_command(self, log_time: int, effective_time: int, place: int) -> None:
+    def begin_command(self, log_time: int, effective_time: int, packed: int) -> None:
         """Set the command whose versions follow."""
         self._log_time = log_time
-        self.stamp = self.log_stamp = stamp(effective_time, place)
+        self.stamp = self.log_stamp = stamp(effective_time, packed)
         self.is_late = effective_time < log_time
         if self.is_late:
-            self.log_stamp = stamp(log_time, place)
+            self.log_stamp = stamp(log_time, packed)
 
     def find(self, key: bytes) -> Stored | None:
         """Return the newest version of a key that is not in `recent`, and keep it there."""
@@ -101,8 +101,8 @@ class VersionWriter:
             )
             store.changes.clear()
             for late, growth in store.late.items():
-                effective_time, place = read_stamp(late)
-                put_late_row(self.batch, store.id, self._log_time, place, effective_time, growth)
+                effective_time, packed = read_stamp(late)
+                put_late_row(self.batch, store.id, self._log_time, packed, effective_time, growth)
             store.late.clear()
         self.touched.clear()
 

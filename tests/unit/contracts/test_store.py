@@ -15,7 +15,7 @@ from foldb.materializer.history.memory_engine import MemoryEngine
 from foldb.materializer.history.past_store import PastStore
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.timeline import Figures
-from foldb.materializer.history.version_keys import place_of, stamp
+from foldb.materializer.history.version_keys import pack_position, stamp
 from foldb.materializer.history.version_store import VersionStore, VersionWriter
 from foldb.model.keys import key_hash
 
@@ -71,14 +71,16 @@ class Versions:
         if self.offset % 7 == 0:
             self.writer.flush()
         self.offset += 1
-        self.writer.begin_command(TIME + self.offset // 3, TIME + self.offset // 3, place_of(self.offset, 0))
+        self.writer.begin_command(
+            TIME + self.offset // 3, TIME + self.offset // 3, pack_position(self.offset, 0)
+        )
 
     def past(self, store_id: int, offset: int) -> PastStore:
         """Return a store at the cut after the record at that offset."""
         self.writer.end_record(self.offset)
         self.writer.flush()
-        place = place_of(offset, None)
-        return PastStore(self.engine, store_id, stamp(TIME + offset // 3, place), place)
+        packed = pack_position(offset, None)
+        return PastStore(self.engine, store_id, stamp(TIME + offset // 3, packed), packed)
 
 
 class _Stepping:

@@ -96,7 +96,7 @@ class TimeModel:
             self._definitions.append((state.log_time, tables))
             self.times.append(state.log_time)
         for versions in self._versions.values():
-            versions.sort(key=lambda version: version[0])  # stable: by place where times are equal
+            versions.sort(key=lambda version: version[0])  # stable: by position where times are equal
 
     def content(self, time_ms: int) -> dict[int, Any]:
         """Return the content of all tables at a time, in the form of `content`."""
