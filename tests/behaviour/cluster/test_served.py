@@ -11,6 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from foldb.model.cuts import time_text
 from tests.behaviour.cluster.processes import PARTITIONS, Nodes
 from tests.support.log_times import LogTimes, told
 from tests.support.raw import Answer, ask, begin_to_ask
@@ -75,6 +76,27 @@ def test_a_transaction_over_partitions_reads_whole_at_another_node(nodes: Nodes)
         TransactItems=[{"Get": {"TableName": "Cars", "Key": {"pk": {"S": key}}}} for key in keys]
     )
     assert [item(key) for key in keys] == [response["Item"] for response in read["Responses"]]
+
+
+def test_the_past_is_read_at_either_node(nodes: Nodes) -> None:
+    """At positions and times, of keys whose partitions either node owns, after the items were deleted."""
+    one, two = map(client, nodes.urls)
+    keys = [f"past {n}" for n in range(12)]
+    puts = [one.put_item(TableName="Cars", Item=item(key)) for key in keys]
+    scanned = two.scan(TableName="Cars", ConsistentRead=True)["ResponseMetadata"]["HTTPHeaders"]
+    for key in keys:
+        two.delete_item(TableName="Cars", Key={"pk": {"S": key}})
+
+    for each in (one, two):
+        for key, put in zip(keys, puts, strict=True):
+            past = f"Cars@{put['ResponseMetadata']['HTTPHeaders']['x-foldb-position']}"
+            assert item(key) == each.get_item(TableName=past, Key={"pk": {"S": key}})["Item"]
+        found = each.scan(TableName=f"Cars@{scanned['x-foldb-position']}")["Items"]
+        assert set(keys) <= {one["pk"]["S"] for one in found}
+        found = each.scan(TableName=f"Cars@{time_text(int(scanned['x-foldb-log-time']))}")["Items"]
+        assert set(keys) <= {one["pk"]["S"] for one in found}
+        now = each.scan(TableName="Cars@-0")["Items"]
+        assert set(keys).isdisjoint(one["pk"]["S"] for one in now)
 
 
 def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:

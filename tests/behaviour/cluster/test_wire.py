@@ -27,6 +27,8 @@ from foldb.materializer.fold.outcomes import (
     Tx,
     Units,
 )
+from foldb.materializer.history.history import TimeCut
+from foldb.materializer.history.requests import DescribeTables, GetItems, PastItems, PastTable, PastTables
 from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
 from foldb.model import errors, table_requests
 from foldb.model.backups import Backup
@@ -260,6 +262,32 @@ def test_items_read_in_isolation_arrive(found: list[Any]) -> None:
     result = wire.GET_ISOLATED.result(found)
 
     assert found == wire.GET_ISOLATED.read_result(travelled(result), ())
+
+
+cuts = st.builds(TimeCut, st.integers(0, 2**60)) | positions
+past_reads = (
+    st.builds(GetItems, st.lists(st.tuples(ids, keys, keys), max_size=3))
+    | st.builds(DescribeTables, st.lists(texts, max_size=3))
+    | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
+    | st.builds(ScanRequest, ids, st.none() | texts)
+)
+
+
+@given(cuts, past_reads)
+def test_reads_of_the_past_arrive_as_they_were(cut: Any, read: Any) -> None:
+    data = travelled(wire.AS_OF.arguments(cut, read))
+
+    assert [cut, read] == wire.AS_OF.read_arguments(data, MODERN)
+
+
+def test_answers_about_the_past_arrive_as_they_were() -> None:
+    definition = create(table_request("Cars", "pk:S", "sk:N"), table_id=7, uuid="u", time_ms=1, limits=MODERN)
+    for answer in (
+        PastItems([None, (b"{}", 2)]),
+        Page([b"{}"], 1, 2, b"{}", 3),
+        PastTables([PastTable(definition, {7: [1, 2]})]),  # type: ignore[dict-item]  # a pair is a list then
+    ):
+        assert answer == wire.AS_OF.read_result(travelled(wire.AS_OF.result(answer)), ())
 
 
 @given(st.dictionaries(texts, ids | st.dictionaries(ids, texts, max_size=2), max_size=3))
