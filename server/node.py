@@ -113,7 +113,7 @@ class Node(Database):
         self.digests = DigestJobs(self.partitions, loop)
         self.rebuilds = RebuildJobs(self.partitions, loop)
         self.triggers = SubscriptionService(self)
-        self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router)
+        self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router, lambda: self.position)
         self.partitions.memory.start()
         if settings.log is None:  # a shared log assigns its partitions in the cluster
             for replica in self.partitions.hosted.values():

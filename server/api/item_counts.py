@@ -14,6 +14,7 @@ from ...materializer.fold.storage import Store
 from ...materializer.partition import Partition, ResultPosition
 from ...model.capacity import storage_bytes
 from ...model.errors import RequestError
+from ...model.slots import CATALOG
 from ..routing.fan_in import joined
 
 
@@ -49,14 +50,20 @@ class ItemCounter:
     Args:
         refresh_ms: The maximum age of a cached count. 0 disables the cache.
         partitions: The router that collects the counts of all partitions; None if the tables of the catalog are whole.
+        catalog: Returns the position of the catalog, whose definitions are described.
     """
 
     def __init__(
-        self, clock: Callable[[], int], refresh_ms: int, partitions: Partition | None = None
+        self,
+        clock: Callable[[], int],
+        refresh_ms: int,
+        partitions: Partition | None = None,
+        catalog: Callable[[], Position] = lambda: Position(CATALOG, -1),
     ) -> None:
         self._clock = clock
         self._refresh_ms = refresh_ms
         self._partitions = partitions
+        self._catalog = catalog
         self._counts: dict[int, tuple[int, Counts]] = {}
 
     def of(self, table: Table, callback: Callback) -> None:
@@ -75,7 +82,8 @@ class ItemCounter:
                 Counts(_of(table.items), {name: _of(index.store) for name, index in table.indexes.items()})
             )
         else:
-            self._partitions.status(lambda status: callback(_added_up(table, status)))
+            described_at = self._catalog()
+            self._partitions.status(lambda status: callback(_added_up(table, status, described_at)))
 
     def _cache(self, table_id: int, callback: Callback, counts: Counts) -> None:
         if self._refresh_ms:
@@ -87,7 +95,7 @@ def _of(store: Store) -> ItemCount:
     return ItemCount(store.count, storage_bytes(store.count, store.size))
 
 
-def _added_up(table: Table, status: dict[str, Any] | RequestError) -> Counts:
+def _added_up(table: Table, status: dict[str, Any] | RequestError, described_at: Position) -> Counts:
     each = {} if isinstance(status, RequestError) else status
     figures = {int(name): found for name, found in each.items() if not isinstance(found, RequestError)}
     counts = [{int(owner): count for owner, count in found["counts"].items()} for found in figures.values()]
@@ -95,6 +103,8 @@ def _added_up(table: Table, status: dict[str, Any] | RequestError) -> Counts:
         Position(partition_id, found["position"], time_ms=found["log_time"])
         for partition_id, found in figures.items()
     ]
+    if len(positions) > 1:  # the catalog of several partitions has definitions alone, and may have moved on
+        positions = [described_at, *(each for each in positions if each.partition != CATALOG)]
     return counts_of(table, counts, joined(positions) if positions else None)
 
 

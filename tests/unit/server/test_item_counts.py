@@ -41,8 +41,10 @@ def test_counts_are_sums_over_the_partitions_that_answer() -> None:
     }
     partitions = cast(Partition, SimpleNamespace(status=lambda done: done(figures)))
 
-    cut = Cut((Position(0, 5), Position(1, 6), Position(3, 7)), time_ms=300)
-    assert Counts(ItemCount(4, 440), {}, cut) == counts(ItemCounter(lambda: 0, 0, partitions), table())
+    cut = Cut((Position(0, 4), Position(1, 6), Position(3, 7)), time_ms=300)
+    assert Counts(ItemCount(4, 440), {}, cut) == counts(
+        ItemCounter(lambda: 0, 0, partitions, lambda: Position(0, 4, time_ms=100)), table()
+    )
 
 
 def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:

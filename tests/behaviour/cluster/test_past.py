@@ -1,0 +1,18 @@
+"""Stored answers of two nodes on Kafka, read again at their positions through each."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.cluster.processes import Nodes
+from tests.verification.histories.stored_answers import differing, live
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+def test_stored_answers_are_given_again_by_each_node(kafka: str, seed: int, tmp_path: Path) -> None:
+    with Nodes(tmp_path, kafka, 2) as nodes:
+        runs = live(nodes.urls, seed, steps=150)
+        assert sum(len(run.stored) for run in runs) > 100
+        for url in nodes.urls:
+            assert [] == differing(url, runs)
