@@ -1,0 +1,127 @@
+"""When a read of the past waits, and for how long."""
+
+from typing import Any
+
+from foldb.log.commands import Barrier, Position
+from foldb.materializer.fold.outcomes import Completed, Failed
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.history.history import PartitionCut, TimeCut
+from foldb.materializer.history.requests import DescribeTables, PastTables
+from foldb.model.errors import ServiceUnavailableError, ValidationError
+from foldb.server.partitions.past_reads import DEADLINE_S, HistoricalPartition, PastReads
+from tests.unit.materializer.fake_loop import FakeLoop
+
+READ = DescribeTables(())
+
+
+class FakeWorker:
+    """A worker at offset 9 and log time 1,000. A Barrier takes log time to `time_after`."""
+
+    def __init__(self) -> None:
+        self.state = PartitionState(next_offset=10, log_time=1000)
+        self.position = Position(0, 9)
+        self.times_after = [1001]
+        self.outcome: Any = Completed(progressed=False)
+        self.submitted: list[Any] = []
+
+    get = get_all = get_isolated = query = scan = reach = status = feed = None
+
+    def submit(self, command: Any, size: int, done: Any) -> None:
+        self.submitted.append(command)
+        if self.times_after:
+            self.state.log_time = self.times_after.pop(0)
+        done(self.outcome, self.position)
+
+
+class FakeReader:
+    """A reader that is not folded `late` times."""
+
+    def __init__(self, late: int = 0) -> None:
+        self.late = late
+        self.reads = 0
+
+    def read(self, partition_id: int, cut: PartitionCut, read: Any, done: Any) -> None:
+        self.reads += 1
+        done(None if self.reads <= self.late else PastTables([]), Position(partition_id, 5))
+
+
+class Stage:
+    """A partition whose past is read."""
+
+    def __init__(self, late: int = 0, *, is_shared: bool = False) -> None:
+        self.loop, self.worker, self.reader = FakeLoop(), FakeWorker(), FakeReader(late)
+        reads = PastReads(self.reader, self.loop, 1, is_shared)  # type: ignore[arg-type]
+        self.partition = HistoricalPartition(self.worker, self.worker, reads)  # type: ignore[arg-type]
+        self.answers: list[Any] = []
+
+    def read(self, cut: PartitionCut) -> list[Any]:
+        self.partition.as_of(cut, READ, lambda answer, position: self.answers.append((answer, position)))
+        return self.answers
+
+
+def test_a_closed_time_and_a_folded_position_are_read_at_once() -> None:
+    stage = Stage()
+    stage.read(TimeCut(999))
+
+    assert [(PastTables([]), Position(0, 5))] * 2 == stage.read(Position(0, 9, 3))
+    assert [] == stage.worker.submitted
+
+
+def test_a_barrier_closes_the_time_of_an_idle_log() -> None:
+    stage = Stage()
+
+    assert [(PastTables([]), Position(0, 5))] == stage.read(TimeCut(1000))
+    assert [Barrier()] == stage.worker.submitted
+
+
+def test_the_present_millisecond_is_waited_for() -> None:
+    stage = Stage()
+    stage.worker.times_after = [1000, 1000, 1001]
+
+    assert [] == stage.read(TimeCut(1000))
+    stage.loop.advance(1)
+    assert [(PastTables([]), Position(0, 5))] == stage.answers
+    assert 3 == len(stage.worker.submitted)
+
+
+def test_a_barrier_that_fails_is_answered() -> None:
+    stage, error = Stage(), ServiceUnavailableError()
+    stage.worker.outcome = Failed(error)
+
+    assert [(error, Position(0, 9))] == stage.read(TimeCut(1000))
+
+
+def test_a_history_that_is_behind_is_asked_again() -> None:
+    stage = Stage(late=3)
+
+    assert [] == stage.read(Position(0, 9))
+    stage.loop.advance(1)
+    assert [(PastTables([]), Position(0, 5))] == stage.answers
+
+
+def test_a_read_ends_at_its_deadline() -> None:
+    stage = Stage(late=1 << 30)
+    stage.read(Position(0, 9))
+    stage.loop.advance(DEADLINE_S - 1)
+    assert [] == stage.answers
+
+    stage.loop.advance(2)
+    [(error, position)] = stage.answers
+    assert (ServiceUnavailableError, Position(0, 9)) == (type(error), position)
+    assert stage.reader.reads < 200
+
+
+def test_a_position_beyond_the_log_is_refused_at_once() -> None:
+    [(error, _)] = Stage().read(Position(0, 10))
+
+    assert isinstance(error, ValidationError)
+    assert "The log ends before position 10" == error.message
+
+
+def test_a_position_of_another_process_is_waited_for() -> None:
+    stage = Stage(is_shared=True)
+    assert [] == stage.read(Position(0, 10))
+
+    stage.worker.state.next_offset = 11
+    stage.loop.advance(1)
+    assert [(PastTables([]), Position(0, 5))] == stage.answers
