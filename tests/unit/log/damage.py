@@ -9,7 +9,7 @@ A state that they may not expect, or a refusal that names no place or changed so
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldb.log.commands import Entry, Record
@@ -62,7 +62,9 @@ def entries(groups: int, seed: int = 0) -> list[Entry]:
         )
         if n % 7 == 6:
             ledger.fold(delete(table, key))
-    return [record.entry for record in ledger.records[1:]]
+    # The numbers of an origin begin with 0; a log has its own Genesis.
+    each = (record.entry for record in ledger.records[1:])
+    return [replace(entry, entry_number=entry.entry_number - 1) for entry in each]
 
 
 def sample(groups: int, *, segment_bytes: int, in_flight: int = 0, fsync: str = "always") -> Sample:

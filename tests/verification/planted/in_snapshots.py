@@ -83,8 +83,8 @@ BUGS = [
         """
 @ materializer/snapshots.py
          if head is not None and head.chain is not None:
--            return Chain(genesis, head.offset + 1, head.chain)
-+            return Chain(genesis, head.offset + 1)
+-            return Chain(log.genesis(self._partition), head.offset + 1, head.chain)
++            return Chain(log.genesis(self._partition), head.offset + 1)
 """,
         SNAPSHOTS,
     ),

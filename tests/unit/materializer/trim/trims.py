@@ -56,6 +56,7 @@ def digest_of(log: Any, partition: int = 0) -> str:
     """The digest of the state at the end of a log, folded from its beginning."""
     state = initial_state(log, partition)
     refold_log(state, log, partition)
+    assert state.tables, "a state without tables would be equal to any other"
     return digest(state)
 
 

@@ -1,0 +1,67 @@
+"""Bugs of trims: acknowledged records that are lost, and removed ones that are not."""
+
+from tests.verification.planted.bug import bug
+
+TRIM = "tests/unit/materializer/trim/test_trim.py"
+CRASHES = "tests/unit/materializer/trim/test_crash.py"
+
+BUGS = [
+    bug(
+        "the foundation in force is removed with the earlier ones",
+        """
+@ log/local/foundation.py
+     for copy in FOLDERS:
+-        remove_unused(disk, folder / copy, foundation.sequence)
++        remove_unused(disk, folder / copy, None)
+     return removed
+""",
+        TRIM,
+    ),
+    bug(
+        "a fold of a trimmed log begins without its base",
+        """
+@ materializer/foundation.py
+             with no_collections():
+                 state = load_state(read_head(file))
++            state = PartitionState(partition=partition, next_offset=begin)
+""",
+        TRIM,
+    ),
+    bug(
+        "segments are removed before the names of the foundation are synced",
+        """
+@ log/local/foundation.py
+         disk.rename(_unnamed_head(folder, copy, foundation.sequence), named)
+-        disk.sync_folder(folder / copy)
+""",
+        CRASHES,
+    ),
+    bug(
+        "a segment is removed that the archive does not have",
+        """
+@ materializer/trim.py
+         if job.archive is not None:
+-            _archive(disk, part, header, job.archive)
++            pass
+""",
+        TRIM,
+    ),
+    bug(
+        "a record that was voided after the cut is in the base",
+        """
+@ materializer/trim.py
+-    voids = [frozenset(state.voided) for state in ends]
++    voids: Voids = [frozenset() for state in ends]
+""",
+        TRIM,
+    ),
+    bug(
+        "a trim passes the checkpoint of a subscription",
+        """
+@ materializer/trim.py
+-        bounds.append(Bound(TrimCut(time_ms, offsets), reason))
+     return bounds
+""",
+        "tests/unit/materializer/trim/test_bounds.py",
+    ),
+]
