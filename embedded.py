@@ -23,6 +23,7 @@ from .server.setting_keywords import SettingKeywords
 from .server.settings import SETTINGS, Settings
 
 REGION: Final = "us-east-1"
+_REASON: Final = "x-foldb-reason"
 
 
 class Server:
@@ -79,6 +80,22 @@ class Server:
         if self.settings.keys is not None:
             return variables
         return variables | {"AWS_ACCESS_KEY_ID": "foldb", "AWS_SECRET_ACCESS_KEY": "foldb"}
+
+    def with_reason(self, reason: str) -> Any:
+        """Return a boto3 client whose writes have a reason, which the log keeps.
+
+        Args:
+            reason: The text, of at most 512 bytes in UTF-8.
+
+        Raises:
+            ImportError: boto3 is not installed.
+        """
+        import boto3
+
+        client = boto3.client("dynamodb", **self.boto3)
+        client.meta.events.register("before-call.dynamodb", partial(_add_reason, reason))
+        client.meta.events.register("before-send.dynamodb", partial(_encode_reason, reason))
+        return client
 
     def at(self, cut: str) -> Any:
         """Return a boto3 client that reads the tables as they were at a cut. The server refuses its writes.
@@ -151,6 +168,16 @@ class Server:
         await serving.stop()
         if serving.error is not None:
             raise serving.error
+
+
+def _add_reason(reason: str, params: dict[str, Any], **_: object) -> None:
+    """Add the reason to a request before it is signed."""
+    params["headers"][_REASON] = reason
+
+
+def _encode_reason(reason: str, request: Any, **_: object) -> None:
+    """Encode the signed reason as UTF-8: http.client would encode it in Latin-1."""
+    request.headers[_REASON] = reason.encode()
 
 
 def _name_cut(cut: str, params: dict[str, Any], **_: object) -> dict[str, Any]:

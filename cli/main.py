@@ -27,7 +27,7 @@ from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of
 from .lib.settings import GlobalOptions
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
-_VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca"))
+_VALUED = frozenset(("--db", "-o", "--output", "--color", "--profile", "--ca", "--why"))
 
 _STDERR = 2
 

@@ -47,6 +47,7 @@ class Client:
         *,
         credentials: Credentials | None = None,
         ca: Path | None = None,
+        reason: str | None = None,
         timeout_s: float = 60,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -56,6 +57,7 @@ class Client:
             url: The URL of the server.
             credentials: The access key. None: the default key, for a server without keys.
             ca: The file of trusted certificates, in PEM. None: those of the system.
+            reason: The reason of the requests, which the log keeps with their writes.
             timeout_s: The timeout of a response, in seconds.
             sleep: Waits before a retry.
         """
@@ -67,6 +69,7 @@ class Client:
         self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._credentials = credentials or Credentials()
         self._ca = ca
+        self._reason = reason
         self._connection = _connection(self.url, host, port, ca, timeout_s)
 
     def copy(self, timeout_s: float | None = None) -> "Client":
@@ -75,6 +78,7 @@ class Client:
             self.url,
             credentials=self._credentials,
             ca=self._ca,
+            reason=self._reason,
             timeout_s=timeout_s or self._timeout_s,
             sleep=self._sleep,
         )
@@ -127,8 +131,12 @@ class Client:
             "X-Amz-Target": target,
             "Content-Type": "application/x-amz-json-1.0",
         }
+        if self._reason is not None:
+            fields["X-Foldb-Reason"] = self._reason
         key = self._credentials
-        headers = sign(key.key_id, key.secret, fields, body, seconds=int(time.time()))
+        signed = sign(key.key_id, key.secret, fields, body, seconds=int(time.time()))
+        # As bytes, because http.client encodes text in Latin-1, and a reason is UTF-8.
+        headers = {name: value.encode() for name, value in signed.items()}
         try:
             self._connection.request("POST", "/", body, headers)
             response = self._connection.getresponse()

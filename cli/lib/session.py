@@ -137,7 +137,9 @@ class Session:
     def _connect(self, url: str) -> "Client":
         from .client import Client
 
-        return Client(url, credentials=self.settings.credentials, ca=self.settings.ca)
+        return Client(
+            url, credentials=self.settings.credentials, ca=self.settings.ca, reason=self.settings.why
+        )
 
     def _as_of(self) -> str:
         client = self.client

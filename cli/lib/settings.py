@@ -57,6 +57,7 @@ class SessionSettings:
     color: Color = Color.AUTO
     credentials: Credentials = Credentials()
     ca: Path | None = None
+    why: str | None = None
     is_db_given: bool = True
     is_db_flag: bool = False
 
@@ -104,6 +105,13 @@ class GlobalOptions:
             help="Trust the certificates of this certificate authority, in PEM.",
         ),
     ] = None
+    why: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Store this reason in the log with every write of the command: at most 512 bytes.",
+        ),
+    ] = None
 
     def settings(self) -> SessionSettings:
         """Return the settings of the session: the flags, and the environment where a flag is not given.
@@ -127,6 +135,7 @@ class GlobalOptions:
             color=self.color,
             credentials=credentials(self.profile),
             ca=self.ca or default_ca(),
+            why=self.why,
         )
 
 

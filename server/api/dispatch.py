@@ -33,6 +33,7 @@ from .min_position import READS, reach
 from .operation import Answer, AsyncHandler, Body, Handler, Operation
 from .operations import OPERATIONS
 from .operations.streams import STREAMS
+from .reasons import check_reason
 from .reply import Reply
 from .strict_json import parse
 
@@ -67,6 +68,8 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
             reply.record.note(demands(body))
         if reply.bearer is not None:
             check(reply.bearer, demands(body))
+        if reply.reason is not None:
+            check_reason(reply.reason, node.state.level)
         if reply.after is not None and name in READS:
             reach(node, reply.after.decode("latin-1"), reply, partial(_handle, node, handler, body, reply))
         else:

@@ -57,10 +57,21 @@ class Reply:
         after: The text of the minimum position of a read; None if the client sent none.
         bearer: The key that signed the request; None if signatures are not verified.
         depth: The number of triggers that led to the request; 0 if a client sent it.
+        reason: The reason that the client gave, in UTF-8; None if it gave none.
         record: The record in the request log; None without --log-requests.
     """
 
-    __slots__ = ("_authorization", "_invocation", "_sink", "after", "bearer", "depth", "record", "request_id")
+    __slots__ = (
+        "_authorization",
+        "_invocation",
+        "_sink",
+        "after",
+        "bearer",
+        "depth",
+        "reason",
+        "record",
+        "request_id",
+    )
 
     def __init__(
         self,
@@ -69,9 +80,11 @@ class Reply:
         authorization: bytes = b"",
         invocation: bytes | None = None,
         after: bytes | None = None,
+        reason: bytes | None = None,
     ) -> None:
         self.request_id = request_id
         self.after = after
+        self.reason = reason
         self.bearer: Bearer | None = None
         self.depth = 0
         self.record: ReplyRecord | None = None
@@ -89,6 +102,7 @@ class Reply:
             access_key(self._authorization),
             "trigger" if self.depth else "api",
             self.depth,
+            None if self.reason is None else self.reason.decode(),
         )
 
     def ok(self, body: bytes, position: ResultPosition | None = None) -> None:

@@ -29,6 +29,8 @@ _HEADER = re.compile(
     rb"AWS4-HMAC-SHA256 +Credential=([^\s,=]+) *, *SignedHeaders=([^\s,=]+) *, *Signature=[0-9a-f]{64}"
 )
 _SIGNATURE = 64
+# Fields that must be signed: AWS gives those with its prefix a meaning, and the log keeps the reason with the signer.
+_SIGNED = (b"x-amz-", b"x-foldb-reason")
 _ISO = re.compile(rb"\d{8}T\d{6}Z")
 _SHOWN = 256  # limit of quoted text in an error
 # Limits of the cached claims. A client sends the same claim all day, so there are few.
@@ -184,14 +186,14 @@ def _names(listed: bytes) -> tuple[bytes, ...]:
 
 
 def _check_fields(head: SignedHead, claim: Claim) -> None:
-    """Refuse unsigned fields with a meaning to AWS, and repeated signed fields.
+    """Refuse unsigned fields that must be signed, and repeated signed fields.
 
     Raises:
         InvalidSignatureError: A field has to be signed, or is repeated.
     """
     fields, signed = head.fields, claim.signed
     for name in fields.keys() - signed:
-        if name.startswith(b"x-amz-"):
+        if name.startswith(_SIGNED):
             raise InvalidSignatureError(f"'{_text(name)}' must be a 'SignedHeader' in the AWS Authorization.")
     if b"x-amz-date" not in fields and b"date" not in signed:
         raise InvalidSignatureError("'Date' must be a 'SignedHeader' in the AWS Authorization.")

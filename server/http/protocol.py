@@ -329,6 +329,7 @@ class Connection(asyncio.Protocol):
             authorization,
             fields.get(b"amz-sdk-invocation-id"),
             fields.get(b"x-foldb-position"),
+            fields.get(b"x-foldb-reason"),
         )
         reply.record = self._record
         if listener.depth is not None:

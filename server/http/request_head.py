@@ -29,6 +29,7 @@ _ONCE = frozenset(
         b"sec-fetch-site",
         b"transfer-encoding",
         b"x-amz-target",
+        b"x-foldb-reason",
     )
 )
 

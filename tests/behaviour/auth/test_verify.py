@@ -113,6 +113,18 @@ def test_a_request_that_is_not_as_it_should_be_gets_awss_words(request_: Request
     assert refusal(request_).startswith(told)
 
 
+def test_an_unsigned_reason_is_refused_and_a_signed_one_not() -> None:
+    """The log keeps the reason beside the principal, who must have given it."""
+    good = signed(fields={"x-foldb-reason": "ticket 7"})
+    unsigned, changed = signed(), good.with_fields(x_foldb_reason="ticket 8")
+
+    assert KEY is Verifier(KEYS).verify(good.head, good.body, good.time_ms)
+    assert refusal(unsigned.with_fields(x_foldb_reason="ticket 7")) == (
+        "InvalidSignatureException: 'x-foldb-reason' must be a 'SignedHeader' in the AWS Authorization."
+    )
+    assert refusal(changed).startswith(f"InvalidSignatureException: {WRONG}")
+
+
 def test_a_path_or_a_query_is_no_place_for_a_signature() -> None:
     request = signed()
     for line in (b"POST /?X-Amz-Signature=0 HTTP/1.1", b"POST /table HTTP/1.1"):

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 T = TypeVar("T")
 WIDE = 400  # no line of a page wraps
 GLOBAL = {"--db", "-o", "--output", "--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input",
-          "--color", "--profile", "--ca", "--version", "--help"}  # fmt: skip
+          "--color", "--profile", "--ca", "--why", "--version", "--help"}  # fmt: skip
 
 RECEIPTS = """\
 from foldb import Change, trigger

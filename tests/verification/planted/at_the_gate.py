@@ -14,6 +14,15 @@ MUTATIONS = f"{VERIFY}::test_a_request_with_one_changed_byte_is_refused_or_the_s
 
 BUGS = [
     bug(
+        "an unsigned reason is accepted",
+        """
+@ server/auth/verify.py
+-_SIGNED = (b"x-amz-", b"x-foldb-reason")
++_SIGNED = (b"x-amz-",)
+""",
+        VERIFY,
+    ),
+    bug(
         "any SubscriptionContext is answered",
         """
 @ server/http/origin_policy.py
