@@ -7,13 +7,16 @@ The fold runs as everywhere; only its stores keep versions. A checkpoint has the
 restart deletes the versions after the checkpoint and folds the log from there, so a process that is killed at any
 moment loses time and no data.
 
+A trimmed log begins with the state before its first record, and the history with versions of its items.
+
 The history is derived from the log. Everything is deleted and folded again if the log is not the one that was folded,
-an older command is declared void, or the storage is damaged or of another format.
+the log was trimmed, an older command is declared void, or the storage is damaged or of another format.
 """
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol, overload
 
@@ -30,7 +33,6 @@ from ...log.commands import (
     Digest,
     Entry,
     Expire,
-    Genesis,
     IndexEntry,
     Load,
     Prepare,
@@ -42,16 +44,18 @@ from ...log.commands import (
     Update,
     Vote,
 )
+from ..disposer import stores_of
 from ..fold.dump import outline
 from ..fold.fold_record import LateSkipError, Void
 from ..fold.load import load
 from ..fold.messages import effective_time
 from ..fold.state import PartitionState
-from ..refold import FoldError, fold_record, more_void
+from ..foundation import initial_state
+from ..refold import FoldError, ReadableLog, fold_record, more_void
 from .engine import DamagedHistoryError, Engine
 from .memory_engine import MemoryEngine
 from .rocks_engine import RocksEngine
-from .timeline import Figures, put_clock_row, roll_back
+from .timeline import Figures, put_clock_row, put_timeline_row, roll_back
 from .version_history import VersionHistory
 from .version_keys import pack_position
 from .version_store import VersionStore, VersionWriter
@@ -84,14 +88,14 @@ logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
 
 
-class FollowedLog(Protocol):
+class _TrimmedError(Exception):
+    """The log begins with a later record than the history."""
+
+
+class FollowedLog(ReadableLog, Protocol):
     """The part of a log that a follower needs; a reader beside its writer has it too."""
 
-    def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
-
     def end(self, partition: int) -> int: ...
-
-    def genesis(self, partition: int) -> Genesis: ...
 
 
 class Follower:
@@ -136,7 +140,7 @@ class Follower:
             self._void = more_void(self._void, error, self._log, self._partition)
             self.begin_again("an older command was declared void")
             return True
-        except DamagedHistoryError as error:
+        except (DamagedHistoryError, _TrimmedError) as error:
             self.begin_again(str(error))
             return True
         if self._clock() - self._synced_at >= _SYNC_S:
@@ -166,14 +170,34 @@ class Follower:
 
     def _begin(self) -> None:
         """Begin at the start of the log, in an empty storage."""
-        self.history = VersionHistory(self._engine, self._partition, self._base)
+        self._first_offset = self._log.begin(self._partition)
+        self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
         self._writer = VersionWriter(self._engine)
         self._figures: dict[int, Figures] = {}
         self._records = None
         self.state = PartitionState(new_store=self._new_store)
         self._last: list[Any] = []
+        if self._first_offset:
+            self._add_foundation(initial_state(self._log, self._partition))
         self._writer.batch.put_row(_HEAD, orjson.dumps(self._head()))
         self._save()
+
+    def _add_foundation(self, foundation: PartitionState) -> None:
+        """Continue from the state before the first record of a trimmed log: add its items as versions."""
+        self.state = load(outline(foundation), self._new_store)
+        writer, offset, log_time = self._writer, self._base + self._first_offset - 1, foundation.log_time
+        packed = pack_position(offset, None)
+        writer.begin_command(log_time, log_time, packed)
+        for source, store in zip(stores_of(foundation), stores_of(self.state), strict=True):
+            entries = source.scan()
+            while chunk := list(islice(entries, _BATCH_VERSIONS)):
+                _, pks, sks, items = zip(*chunk, strict=True)
+                store.extend(pks, sks, items)
+                writer.flush_foundation()
+            assert isinstance(store, VersionStore)
+            put_timeline_row(writer.batch, store.prefix, offset, Figures(store.count, store.size), [])
+        put_clock_row(writer.batch, offset, log_time)
+        self._add_definitions(packed)
 
     def _load(self) -> str | None:
         """Continue at the checkpoint; return a sentence if that is impossible, and the history has to begin again."""
@@ -182,10 +206,11 @@ class Follower:
         if text is None:
             self._begin()
             return None
+        self._first_offset = self._log.begin(self._partition)
         head = orjson.loads(text)
         self._void = frozenset((offset, index) for offset, index in head.get("void", ()))
         if head != self._head():
-            return "it is of another log, or of another release"
+            return "it is of another log or release, or the log was trimmed"
         saved = engine.row(_CHECKPOINT)
         if saved is None:
             return "it has no checkpoint"
@@ -200,7 +225,7 @@ class Follower:
     def _continues(self) -> bool:
         """Return whether the log has the last record of the checkpoint."""
         last = self.state.next_offset - 1
-        if last < 0:
+        if last < self._first_offset:
             return True
         if self._log.end(self._partition) <= last:
             return False
@@ -213,7 +238,7 @@ class Follower:
         roll_back(self._engine, batch, self._base + fields["next_offset"])
         batch.put_row(_POSITION, _encoded(fields["next_offset"]))
         batch.write()
-        self.history = VersionHistory(self._engine, self._partition, self._base)
+        self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
         self._writer = VersionWriter(self._engine)
         self._figures = {store: Figures(count, size) for store, count, size in fields["figures"]}
         self._last = fields["last"]
@@ -235,6 +260,7 @@ class Follower:
             "partition": self._partition,
             "partitions": self._genesis.partitions,
             "base": self._base,
+            "first_offset": self._first_offset,
             "void": sorted([offset, index] for offset, index in self._void),
         }
 
@@ -257,7 +283,10 @@ class Follower:
 
     def _next_record(self) -> Record | None:
         if self._records is None:
-            if self._log.end(self._partition) <= self.state.next_offset:
+            end = self._log.end(self._partition)
+            if self._log.begin(self._partition) != self._first_offset:
+                raise _TrimmedError("the log was trimmed")
+            if end <= self.state.next_offset:
                 return None
             self._records = self._log.read(self._partition, self.state.next_offset)
         record = next(self._records, None)

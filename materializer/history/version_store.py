@@ -117,6 +117,13 @@ class VersionWriter:
             self._older, self.recent, self.kept_bytes = self.recent, {}, 0
         self._cursor = self._engine.chains()
 
+    def flush_foundation(self) -> None:
+        """Write versions that no record of the log wrote: the timeline begins after them."""
+        for store in self.touched:
+            store.changes.clear()
+        self.touched.clear()
+        self.flush()
+
     def close(self) -> None:
         """Free the cursor and the batch: nothing is read or written afterwards."""
         del self._cursor, self.batch

@@ -4,6 +4,8 @@ from tests.verification.planted.bug import bug
 
 HISTORIES = "tests/verification/simulator/test_simulator.py::test_no_history_is_wrong"
 VERSIONS = "tests/unit/materializer/partitions/test_versions.py"
+CUTS = "tests/unit/materializer/history/test_cuts.py"
+STOPS = "tests/unit/materializer/history/test_follower.py"
 
 BUGS = [
     bug(
@@ -161,5 +163,112 @@ BUGS = [
 +        cut_ms=time_ms,
 """,
         "tests/unit/materializer/test_restores.py",
+    ),
+    bug(
+        "a restart keeps the versions after the checkpoint",
+        """
+@ materializer/history/follower.py
+-        roll_back(self._engine, batch, self._base + fields["next_offset"])
+""",
+        STOPS,
+    ),
+    bug(
+        "a tombstone is lost",
+        """
+@ materializer/history/version_store.py
+         if old is not None:
+-            self._write(pk, sk, key, old, None)
++            self.count -= 1
+""",
+        CUTS,
+    ),
+    bug(
+        "a cut by position shows what was folded after it",
+        """
+@ materializer/history/version_keys.py
+-    return version >= cut and version[8:] >= cut[8:]
++    return version >= cut
+""",
+        CUTS,
+    ),
+    bug(
+        "a time is closed while a transaction holds keys",
+        """
+@ materializer/history/follower.py
+-        history.closed_before = min([state.log_time, *(part.time for part in prepared)])
++        history.closed_before = state.log_time
+""",
+        CUTS,
+    ),
+    bug(
+        "the count at a time lacks transactions that were folded later",
+        """
+@ materializer/history/past_store.py
+-                items, size = items + late.items, size + late.size
++                assert late
+""",
+        CUTS,
+    ),
+    bug(
+        "the count amid an entry is that after it",
+        """
+@ materializer/history/timeline.py
+-    later = [version for version in versions if version.position > packed]
++    later: list[VersionWritten] = []
+""",
+        CUTS,
+    ),
+    bug(
+        "a global index entry has the time of the decision in the version store",
+        """
+@ materializer/history/version_store.py
+-        version = key + (writer.log_stamp if self.is_global_index else writer.stamp)
++        version = key + writer.stamp
+""",
+        CUTS,
+    ),
+    bug(
+        "a range skips nothing behind a key with many versions",
+        """
+@ materializer/history/past_store.py
+-            else:
+-                at = cursor.seek(key + AFTER_OLDEST)
+""",
+        CUTS,
+    ),
+    bug(
+        "a page that looked at too many deleted keys ends the query",
+        """
+@ materializer/history/past_store.py
+         if looks is not None and not looks.take(looked):
+-            looks.stopped_at = stored or _oldest(cursor, key)
+-            return
+-
+-
+-def walk_back(
++            return
++
++
++def walk_back(
+""",
+        "tests/unit/materializer/history/test_pages.py",
+    ),
+    bug(
+        "a trim leaves the history's older versions",
+        """
+@ materializer/history/follower.py
+-            if self._log.begin(self._partition) != self._first_offset:
+-                raise _TrimmedError("the log was trimmed")
+""",
+        STOPS,
+    ),
+    bug(
+        "the foundation of a trimmed log is no version",
+        """
+@ materializer/history/follower.py
+-                store.extend(pks, sks, items)
++                assert len(pks) == len(sks) == len(items)
+""",
+        STOPS,
     ),
 ]

@@ -2,25 +2,47 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from foldb.log.chain import Chain
 from foldb.log.commands import Commit, Genesis, Record, Relay
+from foldb.log.local.filesystem import File
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import Store
+from foldb.materializer.snapshot import SnapshotHead, write_snapshot
+from tests.unit.log.fake_disk import FakeDisk
 
 
 class ListLog:
-    """The records of one partition."""
+    """The records of one partition, from offset `first` on."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[Record], first: int = 0) -> None:
         self.records = records
+        self.first = first
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
-        return iter([record for record in self.records[start:] if record.partition == partition])
+        first = max(start, self.first)
+        return iter([record for record in self.records[first:] if record.partition == partition])
+
+    def begin(self, _: int) -> int:
+        return self.first
+
+    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
+        """Yield a snapshot of the state before the first record."""
+        if not self.first:
+            return
+        state, chain = PartitionState(), Chain(self.genesis(partition))
+        for record in self.records[: self.first]:
+            fold(state, record)
+            chain.extend(record)
+        file = FakeDisk().open(Path("/base"), create=True)
+        write_snapshot(file, SnapshotHead.of(state, b"", chain.value), state)
+        yield "base", file
 
     def end(self, _: int) -> int:
         return len(self.records)
