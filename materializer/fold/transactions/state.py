@@ -82,13 +82,6 @@ class Transactions:
             if transaction.commit is None:
                 yield transaction_number, transaction.started_ms
 
-    def holds_since(self, time_ms: int) -> bool:
-        """Return whether a part that may have been prepared at or before a log time is not decided here.
-
-        If not, and log time is above it, no write can get an effective time up to `time_ms` any longer.
-        """
-        return any(prepared.time <= time_ms for prepared in self.prepared.values())
-
     def begin(self, transaction: UnderWay) -> int:
         """Assign a transaction its number and add it."""
         transaction_number = self.next_transaction_number

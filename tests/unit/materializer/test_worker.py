@@ -1,5 +1,7 @@
 """The guarantees of a worker for its clients, on a log and a loop that the test controls."""
 
+from collections.abc import Callable
+
 import pytest
 
 from foldb.log.commands import Command, Cut, Position, Settle, Transact
@@ -28,7 +30,12 @@ from tests.unit.materializer.ledger import CONTEXT, define, put, table_request
 class Bench:
     """A worker on a log in memory that becomes durable when the test says so."""
 
-    def __init__(self, log: MemoryLog | None = None, waiting_bytes: int = 1 << 26) -> None:
+    def __init__(
+        self,
+        log: MemoryLog | None = None,
+        waiting_bytes: int = 1 << 26,
+        draw_salt: Callable[[], bytes] | None = None,
+    ) -> None:
         self.loop = FakeLoop()
         self.log = log or MemoryLog(self.loop.clock, manual=True)
         self.fatal: list[BaseException] = []
@@ -38,6 +45,7 @@ class Bench:
             origin=b"%016d" % self.log.end(0),
             scheduler=self.loop,
             waiting_bytes=waiting_bytes,
+            draw_salt=draw_salt,
             on_fatal=self.fatal.append,
         )
         self.worker.open()
@@ -95,6 +103,17 @@ def test_commands_of_one_turn_of_the_loop_are_one_entry(bench: Bench) -> None:
     bench.run()
 
     assert [Position(0, 2, 0), Position(0, 2, 1), Position(0, 2, 2)] == [here for [(_, here)] in answers]
+
+
+@pytest.mark.parametrize(("level", "salt"), [(4, None), (5, b"salt of an entry")])
+def test_entries_have_a_salt_from_level_5_on(level: int, salt: bytes | None) -> None:
+    """Below it nodes of the release before read the log, and its schema has no salt."""
+    log = MemoryLog(lambda: 0, manual=True, level=level)
+    bench = Bench(log, draw_salt=lambda: b"salt of an entry")
+
+    bench.table()
+
+    assert salt == list(log.read(0))[-1].entry.salt
 
 
 def test_commands_during_an_append_are_the_next_entry(bench: Bench) -> None:

@@ -7,6 +7,7 @@ import pytest
 from foldb.log.commands import Backfill, Commit, Context, Record, Relay, Transact
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.fold.transactions.state import TransactionId
 from foldb.materializer.fold.versions import Version, versions
 from tests.support.versions import check_newest, check_order
 from tests.unit.materializer.ledger import CONTEXT, START, define, index_request, put
@@ -18,31 +19,29 @@ SEEDS = 30
 
 
 def written(records: list[Record]) -> Iterator[tuple[PartitionState, list[Version]]]:
-    """Fold a log; yield the state after each record, and all versions so far."""
+    """Fold a log; yield the state after each record, and all versions so far.
+
+    Check that no version has a time that was closed before: below log time, and below the Prepare of each held part.
+    """
     state, found = PartitionState(), list[Version]()
+    prepared: dict[TransactionId, int] = {}
     for record in records:
-        _check_decisions(state, record)
-        closed, count = _closed(state), len(found)
+        _check_decisions(prepared, record)
+        closed, count = min([state.log_time, *prepared.values()]) - 1, len(found)
         for outcome in fold(state, record):
             found += versions(state, outcome)
         assert all(version.effective_time > closed for version in found[count:])
+        held = state.transactions.prepared
+        prepared = {part: prepared.get(part, state.log_time) for part in held}
         yield state, found
 
 
-def _closed(state: PartitionState) -> int:
-    """Return the last time whose contents are final."""
-    held_since = (part.time for part in state.transactions.prepared.values())
-    closed = min([state.log_time, *held_since]) - 1
-    assert not state.transactions.holds_since(closed)
-    return closed
-
-
-def _check_decisions(state: PartitionState, record: Record) -> None:
+def _check_decisions(prepared: dict[TransactionId, int], record: Record) -> None:
     """Check that each agreed decision is later than the Prepare of the part that it applies."""
     for command in record.entry.commands:
         if isinstance(command, Relay) and isinstance(command.message, Commit):
-            part = state.transactions.prepared.get((command.sender, command.message.transaction_number))
-            assert part is None or command.message.changing is None or part.time < command.time
+            time = prepared.get((command.sender, command.message.transaction_number), -1)
+            assert command.message.changing is None or time < command.time
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
