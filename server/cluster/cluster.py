@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from ...log.commands import Position
 from ...materializer.history.requests import PartitionWithHistory
-from ...model.errors import FoldbError, RequestError
+from ...model.errors import FoldbError, RequestError, ServiceUnavailableError
 from ...model.limits import Limits
 from ..partitions import Partitions
 from .codec import PlainValue
@@ -332,11 +332,17 @@ class Cluster:
         """Return the result of a call to a node, which may be this one.
 
         Raises:
-            ServiceUnavailableError: The node is unreachable, or did not answer in time.
+            ServiceUnavailableError: The node is unreachable, of an earlier release, or did not answer in time.
             RequestError: The error of the handler.
         """
         if address != self.address:
-            return await call_node(self._links.links.get(address), name, body)
+            link = self._links.links.get(address)
+            figures = None if link is None else await self._links.figures_of(link)
+            if link is None or figures is None:
+                raise ServiceUnavailableError("The node is unreachable")
+            if name not in figures.get("calls", ()):
+                raise ServiceUnavailableError("The node runs an earlier release")
+            return await call_node(link, name, body)
         result = await self._calls.result(name, body)
         if isinstance(result, RequestError):
             raise result

@@ -52,18 +52,16 @@ class NodeHandlers:
             return InternalServerError()
 
 
-async def call_node(link: Link | None, name: str, body: Mapping[str, Any]) -> PlainValue:
+async def call_node(link: Link, name: str, body: Mapping[str, Any]) -> PlainValue:
     """Return the result of a call to another node.
 
     Raises:
-        ServiceUnavailableError: The node is unreachable, or did not answer in time.
+        ServiceUnavailableError: The node did not answer in time.
         RequestError: The handler's error.
     """
-    if link is None:
-        raise ServiceUnavailableError("No such node is in the cluster")
     result: CallResult = await call(partial(link.call, CALL, 0, (name, dict(body))))
     if not isinstance(result, Answered):
-        raise ServiceUnavailableError(f"Node {link.address[0]}:{link.address[1]} did not answer")
+        raise ServiceUnavailableError("The node did not answer in time")
     if isinstance(result.result, RequestError):
         raise result.result
     return result.result

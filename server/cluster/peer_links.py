@@ -73,10 +73,11 @@ class PeerLinks:
 
     async def figures(self) -> dict[PeerAddress, Any]:
         """Return the state of each node; None for an unreachable one."""
-        calls = {address: self._figures_of(link) for address, link in self.links.items()}
+        calls = {address: self.figures_of(link) for address, link in self.links.items()}
         return dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
 
-    async def _figures_of(self, link: Link) -> Any:
+    async def figures_of(self, link: Link) -> Any:
+        """Return the state of a node; None if it is unreachable."""
         future: asyncio.Future[CallResult] = self._loop.create_future()
         link.call(NODE, 0, (), future.set_result)
         call_result = await future

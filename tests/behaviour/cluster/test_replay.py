@@ -126,6 +126,32 @@ def test_a_wrong_item_of_one_node_is_found_and_mended(three: Three, role: str) -
         assert [1 + 2 * PARTITIONS + 2] == sorted({row["compared"] for row in lines(at(url)("verify"))})
 
 
+def test_verify_compares_all_nodes_beside_writes(three: Three) -> None:
+    """The owner and the standby of a partition are never at the same entry for long."""
+    stopped = threading.Event()
+
+    def write(n: int) -> int:
+        written = 0
+        while not stopped.is_set():
+            item = {"pk": {"S": f"{n % ITEMS}"}, "colour": {"S": f"{written}"}}
+            written += ask(three.urls[n % 3], "PutItem", {"TableName": "Cars", "Item": item}).status == 200
+        return written
+
+    with ThreadPoolExecutor(8) as writers:
+        written = [writers.submit(write, n) for n in range(8)]
+        try:
+            answers = [ask(url, "Foldb_20261121.Digest", {}).body for url in three.urls]
+        finally:
+            stopped.set()
+
+    assert all(each.result() for each in written)
+    for answer in answers:
+        assert [] == answer["Errors"]
+        digests = [(each["Position"], each["Digest"]) for each in answer["Digests"]]
+        assert 3 + 2 * PARTITIONS == len(digests)
+        assert 1 + PARTITIONS == len({*digests}) == len({position for position, _ in digests})
+
+
 def test_every_node_rebuilds_a_table_and_finds_no_difference(three: Three) -> None:
     for url in three.urls:
         [row] = lines(at(url)("rebuild", "Cars"))
