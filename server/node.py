@@ -18,6 +18,7 @@ from ..materializer.snapshot_worker import SnapshotJob
 from ..model.errors import FoldbError, RequestError, ResourceNotFoundError
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
+from .async_calls import call
 from .clock import span
 from .cluster.cluster import Cluster
 from .cluster.rebuilds import ClusterRebuilds
@@ -227,9 +228,7 @@ class Node(Database):
             job = self.rebuilds.start(table.definition, index)
         else:
             job = self.rebuilds.running(name, job_id)
-        future: asyncio.Future[dict[str, Any] | RequestError] = self.loop.create_future()
-        job.answer_later(future.set_result)
-        progress = await future
+        progress: dict[str, Any] | RequestError = await call(job.answer_later)
         if isinstance(progress, RequestError):
             raise progress
         return progress

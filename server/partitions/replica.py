@@ -274,6 +274,9 @@ class Partitions:
     async def close(self, partition_id: int) -> None:
         """Stop folding a partition, and free its memory."""
         await self.hosted[partition_id].close()
+        written = asyncio.Event()
+        self._writing.submit(lambda: None, lambda _: written.set())
+        await written.wait()  # the partition may be opened again, and finds its changes complete
         self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
         self._past_reads.reader.host(self.hosted)
 

@@ -52,8 +52,8 @@ class Three:
     def start(self, name: str) -> Server:
         return foldb.serve(self.folder / name, log=self.log, partitions=PARTITIONS)
 
-    def create(self, table: str) -> None:
-        assert 200 == ask(self.urls[0], "CreateTable", table_request(table, "pk:S")).status
+    def create(self, table: str, **settings: Any) -> None:
+        assert 200 == ask(self.urls[0], "CreateTable", table_request(table, "pk:S", **settings)).status
         describe = {"TableName": table}
         wait_for(
             lambda: ask(self.urls[0], "DescribeTable", describe).body["Table"]["TableStatus"] == "ACTIVE"
@@ -195,6 +195,39 @@ def test_a_node_with_an_empty_disk_copies_snapshots(three: Three) -> None:
     partitions = {int(position.partition(":")[0]) for position in positions}
     assert all(folded[partition] < 10 for partition in partitions & folded.keys()), "it folds the rest alone"
     assert 0 == at(node.endpoint_url)("verify").exit_code
+
+
+def test_a_restart_from_a_snapshot_keeps_the_feed(three: Three) -> None:
+    """The changes are in the node's folder; those after the snapshot's position are folded again."""
+    stream = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    three.create("Streamed", StreamSpecification=stream)
+
+    def put(numbers: range) -> None:
+        for n in numbers:
+            item = {"TableName": "Streamed", "Item": {"pk": {"S": f"{n}"}}}
+            assert 200 == ask(three.urls[n % len(three.urls)], "PutItem", item).status
+
+    put(range(20))
+    restarts = three.nodes[1]
+    folder = restarts.settings.path
+    assert folder is not None
+    lines(at(folder)("snapshot", "make", three.log))
+    put(range(20, 30))
+    three.nodes.remove(restarts)
+    restarts.stop()
+    put(range(30, 40))
+
+    node = three.start(folder.name)
+    three.nodes.append(node)
+    three.settle()
+
+    hosted = node._serving.node.partitions.hosted
+    folded = {each.partition_id: each.worker.statistics().refolded for each in hosted.values()}
+    made = {row["position"].partition(":")[0] for row in lines(at(folder)("snapshot", "list"))}
+    assert all(folded[partition] < ITEMS / 2 for partition in folded if str(partition) in made), folded
+    tailed = lines(at(node.endpoint_url)("stream", "tail", "--table", "Streamed", "--from", "horizon"))
+    assert {f"{n}" for n in range(40)} == {row["keys"]["pk"] for row in tailed}
+    assert 40 == len(tailed)
 
 
 def test_a_snapshot_of_another_history_is_named_by_verify(three: Three) -> None:
