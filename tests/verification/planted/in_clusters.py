@@ -4,6 +4,7 @@ from tests.verification.planted.bug import bug
 
 ASSIGNMENT, CLUSTER = "tests/behaviour/cluster/test_assignment.py", "tests/behaviour/cluster/test_cluster.py"
 LINKS, REMOTE = "tests/behaviour/cluster/test_links.py", "tests/behaviour/cluster/test_remote.py"
+REPLAY = "tests/behaviour/cluster/test_replay.py"
 STALE = "tests/behaviour/cluster/test_served.py::test_a_standby_that_is_behind_answers_stale_reads"
 
 
@@ -109,5 +110,32 @@ BUGS = [
 +        self._call(GET, (table, pk, sk, consistent), done)
 """,
         STALE,
+    ),
+    bug(
+        "a rebuild leaves the standby as it is",
+        """
+@ server/cluster/cluster.py
+-        return [owner] if standby is None else [owner, standby]
++        return [owner]
+""",
+        REPLAY,
+    ),
+    bug(
+        "owner and standby are digested at different entries",
+        """
+@ server/partitions/digest_jobs.py
+-            if folded > offset:
++            if False:
+""",
+        REPLAY,
+    ),
+    bug(
+        "a node without a snapshot copies none",
+        """
+@ server/cluster/hosting.py
+-            if not found.has_snapshot and await self._fetch_snapshot(partition_id):
++            if False:
+""",
+        REPLAY,
     ),
 ]
