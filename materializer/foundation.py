@@ -16,7 +16,7 @@ from ..log.local.filesystem import File
 from ..model.errors import CorruptionError
 from .fold.state import PartitionState
 from .gc_tuning import no_collections
-from .snapshot import UnusableError, load_state, read_head
+from .snapshot import SnapshotHead, UnusableError, load_state, read_head
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +62,22 @@ def initial_chain(log: BasedLog, partition: int) -> Chain:
     Raises:
         CorruptionError: Both copies of its base are damaged.
     """
-    genesis, begin = log.genesis(partition), log.begin(partition)
-    if not begin:
-        return Chain(genesis)
+    head = initial_head(log, partition)
+    genesis = log.genesis(partition)
+    return Chain(genesis) if head is None else Chain(genesis, head.offset + 1, head.chain)
+
+
+def initial_head(log: BasedLog, partition: int) -> SnapshotHead | None:
+    """Return the head of a partition's base; None if the log begins with Genesis.
+
+    Raises:
+        CorruptionError: Both copies of the base are damaged.
+    """
+    if not log.begin(partition):
+        return None
     for _, file in log.bases(partition):
         with suppress(UnusableError, OSError):
-            return Chain(genesis, begin, read_head(file).head.chain)
+            return read_head(file).head
     raise _lost(log, partition, [])
 
 

@@ -215,6 +215,16 @@ class Snapshots:
                 found.append(read_head(file).head)
         return found
 
+    def newest_head(self, log: HashedLog) -> SnapshotHead | None:
+        """Return the newest head with a chain of this log's history, or None. Its dump is not verified."""
+        for offset in self.offsets():
+            if offset >= log.begin(self._partition):
+                with suppress(UnusableError, OSError), self._opened(offset) as file:
+                    head = self.verified(log, offset, read_head(file)).head
+                    if head.chain is not None:
+                        return head
+        return None
+
     def examine(self, offset: int, log: HashedLog) -> SnapshotReport:
         """Read a snapshot to its end and report on it."""
         size, snapshot, fault = 0, None, None

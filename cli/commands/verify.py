@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
 
 from ...log.commands import Digest, Position
 from ...log.local.filesystem import SystemFilesystem
@@ -16,6 +18,7 @@ from ...materializer.refold import fold_record
 from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ...model.errors import LogError
 from ..lib.errors import CommandError, ExitCode
+from ..lib.log_heads import check_heads, read_heads
 from ..lib.log_location import LogSource, ReadableLog, SourceArgument, source_of
 from ..lib.output import counted
 from ..lib.progress import Advance, progress
@@ -51,6 +54,14 @@ class Expected(NamedTuple):
 def verify(
     session: Session,
     source: SourceArgument = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="FILE",
+            help="Also check that the log begins with the history of these heads, saved with `foldb log head`.",
+        ),
+    ] = None,
 ) -> None:
     """The digests are compared with those of a running server, those in the log, and those of every snapshot.
 
@@ -63,6 +74,9 @@ def verify(
 
     Records in Kafka have no hashes: with kafka://, give a node with --db to compare its digests too. Exit code 1: a
     partition has no digest to compare. The command changes nothing.
+
+    With --against, a record before a saved head that was changed, removed or inserted since is found, also if all
+    hashes in the log were computed again. A log that was trimmed since has the same heads.
 
     Example: foldb verify --db ./data
     """
@@ -78,6 +92,8 @@ def verify(
     damaged_copies = [] if found.is_shared else foundation_faults(SystemFilesystem(), Path(found.location))
     if found.server is not None:
         _check_same_log(found.server, log)
+    if against is not None:
+        _compare_heads(session, log, against)
     # Snapshots are listed before the log's end is read, so that none is newer than the end.
     folder = found.folder
     snapshots = [] if folder is None else snapshots_of_each(folder, SystemFilesystem(), log.partitions)
@@ -144,6 +160,19 @@ def _report(
         raise _not_compared(records, [nth for nth, each in enumerate(refolds) if not each.compared])
     result = "no difference" if compared else "the chain of hashes is intact"
     session.output.say(f"{counted(records, 'record')} · {counted(compared, 'digest')} compared · {result}")
+
+
+def _compare_heads(session: Session, log: ReadableLog, path: Path) -> None:
+    """Compare the log with saved heads, before it is folded: a changed log may not fold.
+
+    Raises:
+        CommandError: The log has another history.
+    """
+    saved = read_heads(path, log)
+    total = sum(max(0, max(chains) + 1 - log.begin(partition)) for partition, chains in saved.items())
+    with progress(session.settings, session.output.stderr, "heads", total) as advance:
+        compared = check_heads(log, saved, path, advance)
+    session.output.say(f"{counted(compared, 'head')} of {path} compared: the log begins with this history")
 
 
 def _check_same_log(server: "Client", log: ReadableLog) -> None:

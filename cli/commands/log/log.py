@@ -20,10 +20,12 @@ from ...lib.progress import progress
 from ...lib.session import Session
 from .backup import backup, restore, salvage
 from .copy import copy
+from .head import head
 from .skip import skip
 from .trim import trim
 
 app = CommandGroup()
+app.command()(head)
 app.command()(copy)
 app.command()(backup)
 app.command()(restore)

@@ -169,6 +169,7 @@ ROWS = {
     "H3": "past reads",
     "H4": "consistent cut",
     "H10": "snapshots",
+    "H11": "audit",
     "X1": "time to live",
     "X2": "tags",
     "X4": "backups, encryption and throughput settings",
