@@ -25,6 +25,7 @@ _TIME: Final = re.compile(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SHOWN_MAX: Final = 100
+_LONGEST: Final = 16_384  # characters: a position for each of 500 partitions
 _FORMS: Final = "a position (10482, 10482.3, 2:10482.3), a time (2026-11-20T12:00:00.000Z) or an age (-1h)"
 
 
@@ -97,6 +98,8 @@ def parse_positions(text: str) -> tuple[NamedPosition, ...]:
     Raises:
         ValueError: The text is not a position, or has two positions of a partition.
     """
+    if len(text) > _LONGEST:
+        raise _malformed(text)
     positions = [_parse_position(part, text) for part in text.split(",")]
     if len(positions) == 1:
         return tuple(positions)

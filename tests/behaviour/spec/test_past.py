@@ -2,7 +2,9 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -91,6 +93,20 @@ def test_a_position_names_the_state_after_a_write(database: Database, name: str)
 
     assert ["0", "1", "2", "3"] == [database.get(f"{name}@{position}") for position in positions]
     assert database.get(name) is None
+
+
+def test_a_position_in_an_entry_hides_later_commands(database: Database, name: str) -> None:
+    """Writes that arrive together are one entry; its offset alone names the state after all of them."""
+    database.create(name)
+    with ThreadPoolExecutor(16) as pool:
+        positions = list(pool.map(lambda n: database.put(name, 1, v=str(n)), range(80)))
+    offset = Counter(position.partition(".")[0] for position in positions).most_common(1)[0][0]
+    inside = {position: n for n, position in enumerate(positions) if position.startswith(f"{offset}.")}
+    last = max(inside, key=lambda position: int(position.rpartition(".")[2]))
+
+    assert len(inside) > 1, "no two writes had one entry"
+    assert list(map(str, inside.values())) == [database.get(f"{name}@{position}") for position in inside]
+    assert str(inside[last]) == database.get(f"{name}@{offset}")
 
 
 def test_every_reading_operation_reads_the_past(database: Database, name: str) -> None:

@@ -99,6 +99,7 @@ def test_a_cut_is_a_position_a_time_or_an_age(text: str, expected: NamedCut) -> 
         "T",
         "T" * 100_000,
         "1," * 100_000,
+        ",".join(f"{partition}:1" for partition in range(5000)),
     ],
 )
 def test_other_texts_are_refused_with_the_forms_of_a_cut(text: str) -> None:

@@ -5,6 +5,7 @@ from tests.verification.planted import (
     in_clusters,
     in_history,
     in_partitions,
+    in_past_reads,
     in_snapshots,
     in_the_feed,
     in_the_fold,
@@ -28,6 +29,7 @@ BUGS = [
     *in_clusters.BUGS,
     *in_the_feed.BUGS,
     *in_history.BUGS,
+    *in_past_reads.BUGS,
     *at_the_gate.BUGS,
     *under_faults.BUGS,
 ]
