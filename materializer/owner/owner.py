@@ -2,6 +2,7 @@
 
     messages for other partitions             Relay, RelayAck            relays.py
     commands that are due by the clock        Settle, Backfill, Expire   timers.py
+    copies of items into restored tables      Load, RestoreProgress      restores.py
     transactions undecided for too long       Abandon
 
 The owner derives all of them from the state, after each folded entry, and decides none: the fold does. So an owner
@@ -15,9 +16,10 @@ from typing import Final
 from ...log.commands import Abandon, Context, Entry
 from ..fold.state import PartitionState
 from ..fold.transactions.coordinator import ABANDON_AFTER_MS
-from ..partition import Partition
+from ..history.requests import PartitionWithHistory
 from ..worker import Cancellable, Scheduler, Worker
 from .relays import Relays
+from .restores import Restores
 from .timers import Proposer, Timers
 
 _PROPOSAL_BYTES: Final = 64
@@ -39,7 +41,7 @@ class Owner:
     def __init__(
         self,
         worker: Worker,
-        partitions: Sequence[Partition],
+        partitions: Sequence[PartitionWithHistory],
         *,
         clock: Callable[[], int],
         scheduler: Scheduler,
@@ -51,6 +53,7 @@ class Owner:
         self._worker = worker
         self._state = worker.state
         self._stop_observing: Callable[[], None] | None = None
+        self._restores = Restores(worker, worker.state, partitions, scheduler)
         self._timers = Timers(
             worker,
             worker.state,
@@ -59,6 +62,7 @@ class Owner:
             raises_level=raises_level,
             table_delay=table_delay,
             sweep_interval=sweep_interval,
+            restore=self._restores.begin,
         )
         self._relays = Relays(
             worker, worker.state, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
@@ -84,6 +88,7 @@ class Owner:
         if self._stop_observing is not None:
             self._stop_observing()
         self._timers.close()
+        self._restores.close()
         self._relays.close()
         self._aborts.close()
 

@@ -85,6 +85,7 @@ class Timers:
         raises_level: Whether to raise the log to this release's level.
         table_delay: Seconds that a table stays CREATING, UPDATING or DELETING.
         sweep_interval: Seconds from the end of one sweep for expired items to the next; None disables sweeps.
+        restore: Called with the id of each table that is being restored.
     """
 
     def __init__(
@@ -97,10 +98,12 @@ class Timers:
         raises_level: bool = True,
         table_delay: float = 0.0,
         sweep_interval: float | None = 60.0,
+        restore: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._partition = partition
         self._state = state
         self._scheduler = scheduler
+        self._restore = restore
         self._table_delay = table_delay
         self._settle_timers: dict[int, Cancellable] = {}
         self._filling: dict[int, int] = {}  # index id -> table id, with a proposal in flight
@@ -129,7 +132,7 @@ class Timers:
         return type(command) is DefineTable or (type(command) is RelayAck and self._is_held_back)
 
     def schedule(self) -> None:
-        """Set a timer for each unsettled table, and continue each unfilled index."""
+        """Set a timer for each unsettled table, and continue each unfilled index and each restore."""
         if self._closed:
             return
         self._is_held_back = False
@@ -144,6 +147,8 @@ class Timers:
                 self._settle_timers[definition.id] = self._scheduler.call_later(
                     self._table_delay, self._settle, definition.id
                 )
+            if definition.is_restoring:
+                self._restore(definition.id)
             for index in table.indexes.values():
                 if index.is_filling and index.definition.id not in self._filling and self._state.slots:
                     self._fill(table, index)

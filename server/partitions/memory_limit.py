@@ -8,7 +8,7 @@ refused: the sending partition has already committed them.
 
 from collections.abc import Callable, Iterable
 
-from ...log.commands import Command, Position, Put, Transact, Update
+from ...log.commands import Command, Load, Position, Put, Transact, Update
 from ...materializer.fold.outcomes import Failed
 from ...materializer.fold.storage import Store
 from ...materializer.history.requests import PartitionWithHistory
@@ -74,7 +74,7 @@ class BoundedPartition(DelegatingPartition):
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command, unless memory is full and the command could add data."""
-        if self._memory.full and isinstance(command, (Put, Update, Transact)):
+        if self._memory.full and isinstance(command, (Load, Put, Transact, Update)):
             done(Failed(self._memory.refusal()), self._position())
         else:
             self._partition.submit(command, size, done)

@@ -25,7 +25,6 @@ from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
-from ...materializer.partition import Partition
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import HashedLog, Snapshots, newest_positions
@@ -164,7 +163,7 @@ class Partitions:
         clock: Callable[[], int],
         random_bytes: Callable[[int], bytes],
         on_fatal: Callable[[BaseException], None],
-        peers: Sequence[Partition],
+        peers: Sequence[PartitionWithHistory],
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Open no partition yet. `peers` are all partitions, in this process or on other nodes."""

@@ -48,6 +48,7 @@ from ...materializer.partition import (
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from ...model.slots import partition_of_key
+from ...model.tables import TableDefinition
 from .fan_in import FanIn, first_error, joined
 from .routed_scan import RoutedScan, partitions_of
 
@@ -193,7 +194,7 @@ class Router:
     def _defined(self, done: OnOutcome, polls: int, outcome: Outcome, position: ResultPosition) -> None:
         """Answer a table command when all partitions have applied it: its client may then use the table at once."""
         table = self._catalog.tables.get(outcome.definition.id) if isinstance(outcome, TableDefined) else None
-        if table is None or table.definition.status == "ACTIVE" or not polls:
+        if table is None or not polls or _is_settled(table.definition):
             done(outcome, position)
         else:
             self._scheduler.call_later(_POLL_S, self._defined, done, polls - 1, outcome, position)
@@ -282,6 +283,11 @@ def _in_order(indexes: Collection[Sequence[int]], results: Sequence[Sequence[Any
         for index, each in zip(own, result, strict=True):
             found[index] = each
     return found
+
+
+def _is_settled(definition: TableDefinition) -> bool:
+    """Return whether a table command is complete. That of a restore is: the items follow."""
+    return definition.status == "ACTIVE" or definition.is_restoring
 
 
 def _conflict_in(items: Sequence[Found]) -> bool:

@@ -15,7 +15,6 @@ from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.owner import Owner
-from foldb.materializer.partition import Partition
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.materializer.worker import Worker
 from foldb.server.partitions.past_reads import HistoricalPartition, PastReads
@@ -53,7 +52,7 @@ class Node:
         self._leaders: dict[int, Node] = {}
         self._heard: dict[int, int] = {}  # by partition, the newest assignment that it knows
         self._log = LogSeen(world.log, self.process)
-        self._there: list[Partition] = [
+        self._there: list[Any] = [
             Remote(world.network, self.process, number, self._leaders.get)
             for number in range(world.partitions)
         ]

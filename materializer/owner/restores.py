@@ -1,0 +1,291 @@
+"""The copies of items into tables that are being restored: a duty of the catalog's owner.
+
+    page of the source at the cut ──► Load to the partitions that own the keys in the new table ──► RestoreProgress
+        ──► next page ... ──► RestoreProgress(done): the table becomes ACTIVE
+
+All that a copy needs is in the state: the source, the cut, and the cursor of the last RestoreProgress. So another owner
+continues, after a crash or a failover, with the page after the cursor. Two owners at once do no harm, because an item
+can be loaded twice. A page is loaded in portions, one per turn of the loop. A deleted table ends its copy.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+import orjson
+
+from ...log.commands import Context, Load, LoadedItem, RestoreProgress
+from ...model.errors import RequestError, ResourceNotFoundError, ServiceUnavailableError
+from ...model.slots import CATALOG, data_partitions, partition_of_key
+from ...model.tables import TableDefinition
+from ...model.values import Item, item_size, load
+from ..fold.outcomes import Failed, Outcome, Skipped
+from ..fold.state import PartitionState
+from ..history.history import TimeCut
+from ..history.requests import PartitionWithHistory, PastAnswer
+from ..partition import Page, ResultPosition, ScanRequest
+from ..worker import Cancellable, Scheduler
+from .timers import Proposer
+
+PAGE_ITEMS: Final = 5_000
+"""Items of a page, at most; one of 1 MB has fewer if they are larger. The progress is durable after each page."""
+
+PORTION_ITEMS: Final = 500
+"""Items that are loaded in one turn of the loop: about ten milliseconds of work, here and in the fold."""
+
+PORTION_BYTES: Final = 256 * 1024
+"""The bytes after which a portion of larger items ends."""
+
+_COMMAND_BYTES: Final = 256
+_RETRY_SECONDS: Final = 1.0
+_RESTORER: Final = Context(request_id="", source="restore")
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Restores:
+    """The copies that run here, one for each table that is being restored. A partition other than the catalog has none.
+
+    Args:
+        catalog: Receives the progress.
+        state: The state of the catalog.
+        partitions: All partitions, by id; the caller may replace elements.
+        scheduler: The loop.
+    """
+
+    def __init__(
+        self,
+        catalog: Proposer,
+        state: PartitionState,
+        partitions: Sequence[PartitionWithHistory],
+        scheduler: Scheduler,
+    ) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._partitions = partitions
+        self._scheduler = scheduler
+        self._copies: dict[int, Copy] = {}
+        self._is_closed = False
+
+    def begin(self, table_id: int) -> None:
+        """Start the copy of a table that is being restored, unless it runs."""
+        if self._is_closed or self._state.partition != CATALOG or table_id in self._copies:
+            return
+        self._copies[table_id] = copy = Copy(
+            self._catalog,
+            self._state,
+            self._partitions,
+            self._scheduler,
+            table_id,
+            ended=self._ended,
+        )
+        copy.advance()
+
+    def close(self) -> None:
+        self._is_closed = True
+        for copy in self._copies.values():
+            copy.close()
+
+    def _ended(self, table_id: int) -> None:
+        del self._copies[table_id]
+
+
+class Cursor(NamedTuple):
+    """The place in the source after which a copy continues: a partition, and a key there; None at its beginning.
+
+    The key is that of the last item as JSON. A RestoreProgress has the JSON array of both.
+    """
+
+    partition: int
+    key: bytes | None = None
+
+    def encode(self) -> bytes:
+        """Return the cursor as a RestoreProgress has it."""
+        return orjson.dumps([self.partition, None if self.key is None else self.key.decode()])
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Cursor":
+        """Parse what `encode` returned."""
+        partition, key = orjson.loads(data)
+        return cls(partition, None if key is None else key.encode())
+
+
+class Copy:
+    """The copy of the items of one table. `ended` is called with the table's id."""
+
+    def __init__(
+        self,
+        catalog: Proposer,
+        state: PartitionState,
+        partitions: Sequence[PartitionWithHistory],
+        scheduler: Scheduler,
+        table_id: int,
+        *,
+        ended: Callable[[int], None],
+    ) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._partitions = partitions
+        self._scheduler = scheduler
+        self._table_id = table_id
+        self._ended = ended
+        self._timer: Cancellable | None = None
+        self._is_closed = False
+        self._has_failed = False
+        # The page that is being loaded: its items, and the cursor after it.
+        self._items: Iterator[bytes] = iter(())
+        self._following = Cursor(0)
+        self._positions: dict[int, ResultPosition] = {}  # of the last Load of the page, by partition
+        self._unanswered = 0
+        self._error: RequestError | None = None
+
+    def advance(self) -> None:
+        """Read the page after the cursor in the state."""
+        self._timer = None
+        definition = self._definition
+        if definition is None or definition.restore is None:
+            self._ended(self._table_id)
+            return
+        own = data_partitions(self._state.partitions)
+        progress = self._state.restores.get(self._table_id)
+        cursor = Cursor.decode(progress) if progress else Cursor(own.start)
+        if cursor.partition not in own:
+            self._report(cursor, done=True)
+            return
+        start = None if cursor.key is None else _key(definition, load(cursor.key))
+        request = ScanRequest(definition.restore.source_id, None, start=start, limit=PAGE_ITEMS)
+        source = self._partitions[cursor.partition]
+        source.as_of(TimeCut(definition.restore.cut_ms), request, partial(self._on_page, cursor))
+
+    def close(self) -> None:
+        """Stop; commands in flight complete by themselves."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def _definition(self) -> TableDefinition | None:
+        """The table; None if the copy has to end, because the table is deleted or has all items."""
+        table = self._state.tables.get(self._table_id)
+        if self._is_closed or table is None or not table.definition.is_restoring:
+            return None
+        return table.definition
+
+    def _on_page(self, cursor: Cursor, answer: PastAnswer | RequestError, _: ResultPosition) -> None:
+        self._following = Cursor(cursor.partition + 1)
+        if isinstance(answer, ResourceNotFoundError):  # the partition had no such table at the cut
+            self._report(self._following)
+        elif isinstance(answer, RequestError):
+            self._retry(answer)
+        else:
+            assert isinstance(answer, Page), "the answer to a scan is a page"
+            if answer.last is not None:
+                self._following = Cursor(cursor.partition, answer.last)
+            self._items = iter(answer.items)
+            self._positions = {}
+            self._load_portion()
+
+    def _load_portion(self) -> None:
+        """Load the next items of the page; after the last one wait until the indexes have all of them."""
+        definition = self._definition
+        batches = {} if definition is None else self._next_batches(definition)
+        if definition is None:
+            self.advance()
+        elif batches:
+            self._call_all(batches, self._submit, self._load_portion)
+        elif definition.gsis:
+            self._call_all(self._positions, self._reach, lambda: self._report(self._following))
+        else:
+            self._report(self._following)
+
+    def _next_batches(self, definition: TableDefinition) -> dict[int, list[LoadedItem]]:
+        """Take the next portion of items, by the partitions that own their keys."""
+        batches: dict[int, list[LoadedItem]] = {}
+        size = 0
+        for data in islice(self._items, PORTION_ITEMS):
+            item = load(data)
+            pk, sk = _key(definition, item)
+            owner = partition_of_key(definition.id, pk, self._state.partitions)
+            loaded = LoadedItem(pk, sk, data, item_size(item, self._state.limits))
+            batches.setdefault(owner, []).append(loaded)
+            size += len(data)
+            if size >= PORTION_BYTES:
+                break
+        return batches
+
+    def _call_all(
+        self, arguments: Mapping[int, T], call: Callable[[int, T], None], proceed: Callable[[], None]
+    ) -> None:
+        """Call `call` for each partition, and `proceed` in a later turn when all have answered."""
+        self._unanswered, self._error = len(arguments), None
+        self._proceed = proceed
+        if not arguments:
+            proceed()
+        for partition_id, argument in arguments.items():
+            call(partition_id, argument)
+
+    def _submit(self, partition_id: int, items: list[LoadedItem]) -> None:
+        size = sum(len(each.item) + len(each.pk) + len(each.sk) for each in items)
+        command = Load(self._table_id, items, _RESTORER)
+        self._partitions[partition_id].submit(
+            command, size + _COMMAND_BYTES, partial(self._on_loaded, partition_id)
+        )
+
+    def _on_loaded(self, partition_id: int, outcome: Outcome, position: ResultPosition) -> None:
+        self._positions[partition_id] = position
+        match outcome:
+            case Failed(error):
+                self._answered(error)
+            case Skipped():  # the partition does not have the table yet
+                self._answered(ServiceUnavailableError())
+            case _:
+                self._answered(None)
+
+    def _reach(self, partition_id: int, position: ResultPosition) -> None:
+        self._partitions[partition_id].reach(position, self._answered)
+
+    def _answered(self, error: RequestError | None) -> None:
+        self._unanswered -= 1
+        self._error = self._error or error
+        if self._unanswered:
+            return
+        if self._error is not None:
+            self._retry(self._error)
+        else:
+            self._timer = self._scheduler.call_later(0, self._proceed)
+
+    def _report(self, cursor: Cursor, *, done: bool = False) -> None:
+        """Append that all items up to the cursor are loaded, and continue there."""
+        command = RestoreProgress(self._table_id, cursor.encode(), done, _RESTORER)
+        self._catalog.submit(command, _COMMAND_BYTES, self._on_reported)
+
+    def _on_reported(self, outcome: Outcome, _: ResultPosition) -> None:
+        if isinstance(outcome, Failed):
+            self._retry(outcome.error)
+        else:
+            self._has_failed = False
+            self.advance()
+
+    def _retry(self, error: RequestError) -> None:
+        """Continue at the cursor in the state, after a pause."""
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning(
+                "cannot continue the restore of table %d: %s; trying again every second",
+                self._table_id,
+                error.message,
+            )
+        if not self._is_closed:
+            self._timer = self._scheduler.call_later(_RETRY_SECONDS, self.advance)
+
+
+def _key(definition: TableDefinition, item: Item) -> tuple[bytes, bytes]:
+    """Return the key of an item of the source, which has the same key schema."""
+    pk, sk = definition.key.pk(item), definition.key.sk(item)
+    assert pk is not None, "an item has its partition key"
+    assert sk is not None, "an item has its sort key"
+    return pk, sk
