@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
+from .backups import Backup
 from .key_schema import KeySchema
-from .tables import IndexDefinition, Restore, TableDefinition, Throughput
+from .tables import IndexDefinition, OnDemand, Restore, TableDefinition, Throughput, restorable_from
 from .throughput import decreases_today, readiness
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_MS = 24 * 60 * 60 * 1000
 
 
 def describe(
@@ -39,7 +39,7 @@ def describe(
             for name, kind in definition.attribute_types.items()
         ],
         "TableName": definition.name,
-        "KeySchema": _key_schema(definition.key),
+        "KeySchema": describe_key(definition.key),
         "TableStatus": definition.status,
         "CreationDateTime": seconds(definition.created_ms),
         "ProvisionedThroughput": _throughput(definition.throughput, time_ms),
@@ -54,8 +54,55 @@ def describe(
     }
 
 
-def describe_continuous_backups(definition: TableDefinition, *, time_ms: int) -> dict[str, Any]:
-    """Return the ContinuousBackupsDescription. Every write can be restored at once, so "latest" is the current time."""
+def describe_backup(backup: Backup, status: str = "AVAILABLE") -> dict[str, Any]:
+    """Return the BackupDescription: the backup, and its table when it was created."""
+    table = backup.definition
+    details = {
+        "TableName": table.name,
+        "TableId": table.uuid,
+        "TableArn": table.arn,
+        "TableSizeBytes": backup.size,
+        "KeySchema": describe_key(table.key),
+        "TableCreationDateTime": seconds(table.created_ms),
+        "ProvisionedThroughput": describe_units(table.throughput),
+        "ItemCount": backup.items,
+        "BillingMode": table.billing_mode,
+    }
+    if table.on_demand is not None:
+        details["OnDemandThroughput"] = describe_maximum(table.on_demand)
+    return {
+        "BackupDetails": backup_details(backup, status),
+        "SourceTableDetails": details,
+        "SourceTableFeatureDetails": _features(table),
+    }
+
+
+def backup_details(backup: Backup, status: str = "AVAILABLE") -> dict[str, Any]:
+    """Return the BackupDetails."""
+    return {
+        "BackupArn": backup.arn,
+        "BackupName": backup.name,
+        "BackupSizeBytes": backup.size,
+        "BackupStatus": status,
+        "BackupType": "USER",
+        "BackupCreationDateTime": seconds(backup.created_ms),
+    }
+
+
+def backup_summary(backup: Backup) -> dict[str, Any]:
+    """Return the BackupSummary of ListBackups."""
+    table = backup.definition
+    named = {"TableName": table.name, "TableId": table.uuid, "TableArn": table.arn}
+    return named | backup_details(backup)
+
+
+def describe_continuous_backups(
+    definition: TableDefinition, *, time_ms: int, horizon_ms: int = 0
+) -> dict[str, Any]:
+    """Return the ContinuousBackupsDescription. Every write can be restored at once, so "latest" is the current time.
+
+    `horizon_ms` is the log time at which the history begins.
+    """
     recovery = definition.recovery
     if recovery is None:
         point_in_time: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
@@ -63,9 +110,7 @@ def describe_continuous_backups(definition: TableDefinition, *, time_ms: int) ->
         point_in_time = {
             "PointInTimeRecoveryStatus": "ENABLED",
             "RecoveryPeriodInDays": recovery.days,
-            "EarliestRestorableDateTime": seconds(
-                max(recovery.enabled_ms, time_ms - recovery.days * _DAY_MS)
-            ),
+            "EarliestRestorableDateTime": seconds(restorable_from(recovery, time_ms, horizon_ms)),
             "LatestRestorableDateTime": seconds(max(recovery.enabled_ms, time_ms)),
         }
     return {"ContinuousBackupsStatus": "ENABLED", "PointInTimeRecoveryDescription": point_in_time}
@@ -98,15 +143,20 @@ def seconds(time_ms: int) -> orjson.Fragment:
     return orjson.Fragment(f"{time_ms // 1000}.{time_ms % 1000:03d}")
 
 
-def _key_schema(key: KeySchema) -> list[dict[str, str]]:
+def describe_key(key: KeySchema) -> list[dict[str, str]]:
+    """Return the KeySchema."""
     return [{"AttributeName": name, "KeyType": role} for name, _, role in key.to_json()]
+
+
+def describe_units(throughput: Throughput) -> dict[str, int]:
+    """Return the units of a ProvisionedThroughput."""
+    return {"ReadCapacityUnits": throughput.read, "WriteCapacityUnits": throughput.write}
 
 
 def _throughput(throughput: Throughput, time_ms: int) -> dict[str, Any]:
     described: dict[str, Any] = {
         "NumberOfDecreasesToday": decreases_today(throughput, time_ms),
-        "ReadCapacityUnits": throughput.read,
-        "WriteCapacityUnits": throughput.write,
+        **describe_units(throughput),
     }
     if throughput.increased_ms is not None:
         described["LastIncreaseDateTime"] = seconds(throughput.increased_ms)
@@ -146,17 +196,40 @@ def _indexes(
     return described
 
 
+def _features(table: TableDefinition) -> dict[str, Any]:
+    """Return the SourceTableFeatureDetails of a backup."""
+    features: dict[str, Any] = {}
+    if table.lsis:
+        features["LocalSecondaryIndexes"] = [describe_index(index) for index in table.lsis]
+    if table.gsis:
+        features["GlobalSecondaryIndexes"] = [
+            {**describe_index(index), "ProvisionedThroughput": describe_units(index.throughput)}
+            | ({} if index.on_demand is None else {"OnDemandThroughput": describe_maximum(index.on_demand)})
+            for index in table.gsis
+        ]
+    if table.stream is not None and table.stream.enabled:
+        features["StreamDescription"] = {"StreamEnabled": True, "StreamViewType": table.stream.view}
+    if table.ttl_attribute is not None:
+        features["TimeToLiveDescription"] = describe_time_to_live(table)
+    if table.kms_key is not None:
+        features["SSEDescription"] = _encryption(table.kms_key)
+    return features
+
+
+def describe_index(index: IndexDefinition) -> dict[str, Any]:
+    """Return the name, the key and the projection of an index."""
+    projection: dict[str, Any] = {"ProjectionType": index.projection.kind}
+    if index.projection.attributes:
+        projection["NonKeyAttributes"] = list(index.projection.attributes)
+    return {"IndexName": index.name, "KeySchema": describe_key(index.key), "Projection": projection}
+
+
 def _index(
     definition: TableDefinition, index: IndexDefinition, counts: Mapping[str, tuple[int, int]]
 ) -> dict[str, Any]:
     items, size = counts.get(index.name, (0, 0))
-    projection: dict[str, Any] = {"ProjectionType": index.projection.kind}
-    if index.projection.attributes:
-        projection["NonKeyAttributes"] = list(index.projection.attributes)
     return {
-        "IndexName": index.name,
-        "KeySchema": _key_schema(index.key),
-        "Projection": projection,
+        **describe_index(index),
         "IndexSizeBytes": size,
         "ItemCount": items,
         "IndexArn": f"{definition.arn}/index/{index.name}",
@@ -177,9 +250,14 @@ def _readiness(
         }
     }
     if part.on_demand is not None:
-        bounds = {"MaxReadRequestUnits": part.on_demand.read, "MaxWriteRequestUnits": part.on_demand.write}
-        described["OnDemandThroughput"] = {name: units for name, units in bounds.items() if units is not None}
+        described["OnDemandThroughput"] = describe_maximum(part.on_demand)
     return described
+
+
+def describe_maximum(on_demand: OnDemand) -> dict[str, int]:
+    """Return the OnDemandThroughput."""
+    bounds = {"MaxReadRequestUnits": on_demand.read, "MaxWriteRequestUnits": on_demand.write}
+    return {name: units for name, units in bounds.items() if units is not None}
 
 
 def _stream(definition: TableDefinition) -> dict[str, Any]:
@@ -218,9 +296,9 @@ def _settings(definition: TableDefinition) -> dict[str, Any]:
     if definition.restore is not None:
         described["RestoreSummary"] = _restore(definition.restore)
     if definition.kms_key is not None:
-        described["SSEDescription"] = {
-            "Status": "ENABLED",
-            "SSEType": "KMS",
-            "KMSMasterKeyArn": definition.kms_key,
-        }
+        described["SSEDescription"] = _encryption(definition.kms_key)
     return described
+
+
+def _encryption(kms_key: str) -> dict[str, str]:
+    return {"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": kms_key}

@@ -322,9 +322,43 @@ class LimitExceededError(RequestError):
 
 
 class TableNotFoundError(RequestError):
-    """The table does not exist, in the form of the continuous-backup operations."""
+    """The table does not exist, in the form of the operations on backups."""
 
     wire_name = "TableNotFoundException"
+
+
+class TableInUseError(RequestError):
+    """The table is being created or deleted, in the form of the operations on backups."""
+
+    wire_name = "TableInUseException"
+
+
+class BackupInUseError(RequestError):
+    """The backup is being restored to a table."""
+
+    wire_name = "BackupInUseException"
+
+
+class ContinuousBackupsUnavailableError(RequestError):
+    """The table is being created, so it has no backups yet."""
+
+    wire_name = "ContinuousBackupsUnavailableException"
+
+
+class PointInTimeRecoveryUnavailableError(RequestError):
+    """The table's point-in-time recovery is disabled."""
+
+    wire_name = "PointInTimeRecoveryUnavailableException"
+
+
+class InvalidRestoreTimeError(RequestError):
+    """The time of a restore is outside the restorable range."""
+
+    wire_name = "InvalidRestoreTimeException"
+    default_message = (
+        "An invalid restore time was specified. RestoreDateTime must be between EarliestRestorableDateTime "
+        "and LatestRestorableDateTime."
+    )
 
 
 class InternalServerError(RequestError):

@@ -49,6 +49,7 @@ IndexKind: TypeAlias = Literal["LSI", "GSI"]
 BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
 
 REGION = "us-east-1"
+_DAY_MS: Final = 24 * 60 * 60 * 1000
 SHARD_MS: Final = 4 * 60 * 60 * 1000
 """The default age in milliseconds at which a stream's shards are closed."""
 ARN_PREFIX = f"arn:aws:dynamodb:{REGION}:000000000000:table/"
@@ -287,6 +288,15 @@ class TableDefinition:
                 "restore": Restore(**data["restore"]) if "restore" in data else None,
             }
         )
+
+
+def restorable_from(recovery: Recovery, time_ms: int, horizon_ms: int = 0) -> int:
+    """Return the earliest log time to which a table can be restored at `time_ms`.
+
+    That is the later of the enabling and the start of the recovery period, and never before `horizon_ms`, at which the
+    history begins.
+    """
+    return max(recovery.enabled_ms, time_ms - recovery.days * _DAY_MS, horizon_ms)
 
 
 def settled(definition: TableDefinition) -> TableDefinition | None:

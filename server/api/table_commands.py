@@ -19,6 +19,7 @@ from ...materializer.partition import ResultPosition
 from ...model import table_requests
 from ...model.descriptions import describe
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ...model.table_copies import RESTORE
 from ...model.table_requests import SHARD_AGE
 from ...model.tables import TableDefinition, name_of
 from ...model.throughput import units_of
@@ -33,8 +34,17 @@ AnswerBuilder: TypeAlias = Callable[[TableDefinition, ResultPosition], None]
 _is_resource = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 
 
-def create(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    """Validate a CreateTable and submit its command."""
+def create(
+    database: Database,
+    body: dict[str, Any],
+    reply: Reply,
+    operation: str = "CreateTable",
+    restore: dict[str, Any] | None = None,
+) -> None:
+    """Validate a CreateTable and submit its command, or that of an `operation` that copies the items of a table.
+
+    `restore` is the source of such a copy (model/table_copies.py).
+    """
     body = table_rules.admit("CreateTable", body)
     table_id = str(uuid.UUID(bytes=database.random_bytes(16), version=4))
     table_requests.create(
@@ -47,7 +57,9 @@ def create(database: Database, body: dict[str, Any], reply: Reply) -> None:
         units=units_of(table.definition for table in database.state.tables.values()),
     )
     answer = partial(describe_to, database, reply, "TableDescription", None)
-    _submit(database, "CreateTable", body, reply, answer, uuid=table_id)
+    if restore is not None:
+        body = {**body, RESTORE: restore}
+    _submit(database, operation, body, reply, answer, uuid=table_id)
 
 
 def change(
@@ -166,10 +178,11 @@ def _answer(reply: Reply, answer: AnswerBuilder, outcome: Outcome, position: Res
     if isinstance(outcome, TableDefined):
         answer(outcome.definition, position)
     else:
-        reply.error(_refusal(outcome), position)
+        reply.error(refusal(outcome), position)
 
 
-def _refusal(outcome: Outcome) -> RequestError:
+def refusal(outcome: Outcome) -> RequestError:
+    """Return the error of a table command that was not applied."""
     match outcome:
         case Refused(error) | Failed(error):
             return error

@@ -3,6 +3,7 @@
 from ..operation import operations_in
 from . import (
     account,
+    backups,
     batch_get_item,
     batch_write_item,
     continuous_backups,
@@ -11,6 +12,7 @@ from . import (
     kinesis,
     put_item,
     query,
+    restore_table,
     scan,
     tables,
     tags,
@@ -23,6 +25,7 @@ from . import (
 # An X-Amz-Target with another name is answered with an UnknownOperationException.
 OPERATIONS = operations_in(
     account,
+    backups,
     batch_get_item,
     batch_write_item,
     continuous_backups,
@@ -31,6 +34,7 @@ OPERATIONS = operations_in(
     kinesis,
     put_item,
     query,
+    restore_table,
     scan,
     tables,
     tags,

@@ -16,14 +16,18 @@ from tests.behaviour.auth.signed import CREATED
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
 STREAM = {"StreamArn": f"{ARN}/stream/2026-11-21T10:00:00.123"}
 CARS = {"TableName": "Cars"}
+BACKUP = f"{ARN}/backup/01700000000000-4e03bb28"
 
 # Each operation, the right that it needs on the table Cars, and a request.
 TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "BatchGetItem": (Right.READ, {"RequestItems": {"Cars": {"Keys": [{}]}}}),
     "BatchWriteItem": (Right.WRITE, {"RequestItems": {"Cars": [{"DeleteRequest": {}}]}}),
+    "CreateBackup": (Right.ADMIN, CARS),
     "CreateTable": (Right.ADMIN, CARS),
+    "DeleteBackup": (Right.ADMIN, {"BackupArn": BACKUP}),
     "DeleteItem": (Right.WRITE, CARS),
     "DeleteTable": (Right.ADMIN, CARS),
+    "DescribeBackup": (Right.READ, {"BackupArn": BACKUP}),
     "DescribeContinuousBackups": (Right.READ, CARS),
     "DescribeEndpoints": (Right.NONE, {}),
     "DescribeKinesisStreamingDestination": (Right.READ, CARS),
@@ -36,11 +40,14 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "GetItem": (Right.READ, CARS),
     "GetRecords": (Right.READ, {"ShardIterator": f"{STREAM['StreamArn']}|1|AAAA"}),
     "GetShardIterator": (Right.READ, STREAM),
+    "ListBackups": (Right.READ, CARS),
     "ListStreams": (Right.READ, CARS),
     "ListTables": (Right.READ, {}),
     "ListTagsOfResource": (Right.READ, {"ResourceArn": ARN}),
     "PutItem": (Right.WRITE, CARS),
     "Query": (Right.READ, CARS | {"IndexName": "by-colour"}),
+    "RestoreTableFromBackup": (Right.ADMIN, {"TargetTableName": "Cars", "BackupArn": BACKUP}),
+    "RestoreTableToPointInTime": (Right.ADMIN, {"TargetTableName": "Cars", "SourceTableArn": ARN}),
     "Scan": (Right.READ, CARS | {"IndexName": "by-colour"}),
     "TagResource": (Right.ADMIN, {"ResourceArn": ARN}),
     "TransactGetItems": (Right.READ, {"TransactItems": [{"Get": CARS}]}),

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from tests.behaviour.members.model import is_structure
-from tests.behaviour.members.samples import ARN, streams
+from tests.behaviour.members.samples import ARN, backups, streams
 
 
 def other_values(path: str, shape: Any, value: Any) -> Iterator[Any]:
@@ -49,6 +49,7 @@ def _other_meanings() -> dict[str, tuple[Any, ...]]:
     shard = known.shards[2]
     return {
         "AttributeName": ("p", "q", "r"),
+        "BackupArn": tuple(backups()[1:]),
         "ConditionExpression": ("#a <> :ten",),
         "ExclusiveStartShardId": (shard["ShardId"],),
         "ExpressionAttributeNames": ({"#a": "b"},),
@@ -60,6 +61,7 @@ def _other_meanings() -> dict[str, tuple[Any, ...]]:
         "ShardId": (shard["ShardId"],),
         "ShardIterator": (known.iterators[1],),
         "StreamArn": (known.spare,),
+        "TimeRangeLowerBound": (1_900_000_000,),
         "TableName": ("spare", "units", "lost"),
         "UpdateExpression": ("SET e = :ten", "SET e = :d"),
     }
@@ -70,6 +72,9 @@ _NO_KEY = (
     "Some index key attribute have no definition",
     "Index KeySchema does not have the same leading hash key",
 )
+_OTHER_INDEX = ("does not match an index of the source table",)
+_OTHER_SOURCE = ("is not enabled for table", "Table not found: spare")
+_NO_TIME = ("Exactly one of RestoreDateTime or UseLatestRestorableTime must be specified",)
 _NO_VIEW = ("StreamViewType must be specified when StreamEnabled is true",)
 _UNITS_OF_MODE = (
     "must be specified when BillingMode is PROVISIONED",
@@ -81,12 +86,16 @@ _UNITS_OF_MODE = (
 # it was ignored, the request would fail otherwise or not at all.
 _REFUSALS: dict[str, tuple[str, ...]] = {
     "BillingMode": _UNITS_OF_MODE,
+    "BillingModeOverride": (*_UNITS_OF_MODE, "cannot be specified when table BillingMode is PROVISIONED"),
     "Exists": ("Value cannot be used when Exists is false",),
     "KeyConditionExpression": ("Query condition missed key schema element: p",),
-    "KeySchema": _NO_KEY,
-    "KeySchema[].AttributeName": _NO_KEY,
-    "KeyType": ("The first KeySchemaElement is not a HASH key type",),
-    "ProjectionType": ("ProjectionType is ALL, but NonKeyAttributes is specified",),
+    "IndexName": _OTHER_INDEX,
+    "KeySchema": (*_NO_KEY, *_OTHER_INDEX),
+    "KeySchema[].AttributeName": (*_NO_KEY, *_OTHER_INDEX),
+    "KeyType": ("The first KeySchemaElement is not a HASH key type", *_OTHER_INDEX),
+    "NonKeyAttributes": _OTHER_INDEX,
+    "Projection": _OTHER_INDEX,
+    "ProjectionType": ("ProjectionType is ALL, but NonKeyAttributes is specified", *_OTHER_INDEX),
     "SSEType": ("SSEType AES256 is not supported",),
     "TableName": ("resource not found", "Table not found: lost"),
     "Query.KeyConditions{}.ComparisonOperator": ("Query key condition not supported",),
@@ -95,6 +104,11 @@ _REFUSALS: dict[str, tuple[str, ...]] = {
         "Some index key attributes are not defined in AttributeDefinitions",
     ),
     "StreamSpecification": (*_NO_VIEW, "Table already has an enabled stream"),
+    "RestoreDateTime": (*_NO_TIME, "An invalid restore time was specified"),
+    "SourceTableArn": _OTHER_SOURCE,
+    "SourceTableName": _OTHER_SOURCE,
+    "UseLatestRestorableTime": _NO_TIME,
+    "SSESpecificationOverride.Enabled": ("can not be specified if Enabled is false",),
     "UpdateTable.AttributeDefinitions": ("Attributes cannot be redefined",),
     "UpdateTable.AttributeDefinitions[].AttributeType": ("Attributes cannot be redefined",),
     "UpdateTable.GlobalSecondaryIndexUpdates": (_NO_INDEX,),

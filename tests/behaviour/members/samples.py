@@ -522,6 +522,52 @@ def of_streams() -> list[Sample]:
     ]
 
 
+BACKED_UP: tuple[Request, ...] = tuple(
+    ("CreateBackup", {**table, "BackupName": f"backup-{n}"})
+    for n, table in enumerate((MAIN, MAIN, SPARE, MAIN))
+)
+NEW = {"TargetTableName": "new"}
+
+
+@cache
+def backups() -> list[str]:
+    """The ARNs of the backups: each database of these tests has the same."""
+    answers = observe([*BEFORE, *BACKED_UP], ("ListBackups", {})).answers
+    return [each["BackupArn"] for each in answers[0].body["BackupSummaries"]]
+
+
+def of_backups() -> list[Sample]:
+    arns = backups()
+    from_backup = {**NEW, "BackupArn": arns[0]}
+    to_time = {**NEW, "SourceTableName": "spare", "RestoreDateTime": 1_700_000_000}
+    latest = {**NEW, "SourceTableArn": f"{ARN}spare", "UseLatestRestorableTime": True}
+    provisioned = {
+        "BillingModeOverride": "PROVISIONED",
+        "ProvisionedThroughputOverride": UNITS,
+        "SSESpecificationOverride": ENCRYPTED,
+    }
+    global_index = {"GlobalSecondaryIndexOverride": [index("gsi", "r", "q", ProvisionedThroughput=UNITS)]}
+    on_demand = {
+        "OnDemandThroughputOverride": ON_DEMAND,
+        "GlobalSecondaryIndexOverride": [
+            index("gsi", "r", "q", OnDemandThroughput=ON_DEMAND, WarmThroughput=WARM)
+        ],
+        "LocalSecondaryIndexOverride": [index("lsi", "p", "r")],
+    }
+    during = {"TimeRangeLowerBound": 1_600_000_000, "TimeRangeUpperBound": 1_800_000_000}
+    paged = {"TableName": "main", "BackupType": "ALL", "ExclusiveStartBackupArn": arns[0], "Limit": 1}
+    return [
+        Sample("CreateBackup", {**MAIN, "BackupName": "first"}),
+        Sample("DescribeBackup", {"BackupArn": arns[0]}, before=BACKED_UP),
+        Sample("DeleteBackup", {"BackupArn": arns[0]}, before=BACKED_UP),
+        Sample("ListBackups", {**paged, **during}, before=BACKED_UP),
+        Sample("RestoreTableFromBackup", {**from_backup, **provisioned, **global_index}, before=BACKED_UP),
+        Sample("RestoreTableFromBackup", {**from_backup, **on_demand}, before=BACKED_UP),
+        Sample("RestoreTableToPointInTime", {**to_time, **provisioned, **global_index}),
+        Sample("RestoreTableToPointInTime", {**latest, **on_demand}),
+    ]
+
+
 def samples() -> list[Sample]:
     """All samples."""
-    return [*ITEMS, *PAGES, *TABLES, *DESTINATIONS, *of_streams()]
+    return [*ITEMS, *PAGES, *TABLES, *DESTINATIONS, *of_streams(), *of_backups()]

@@ -12,6 +12,7 @@ from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
 from foldb.server.api.operations.streams import STREAMS
 from foldb.server.api.reply import Reply
+from foldb.server.history.thread import HistoryThread
 from foldb.server.node import Node
 from foldb.server.settings import Settings
 from foldb.streams.feed.serial_executor import InlineExecutor
@@ -70,6 +71,9 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
     )
     for hosted in node.partitions.hosted.values():
         hosted.feed.serve(InlineExecutor(), InlineExecutor())
+    reader = node.partitions._past_reads.reader
+    assert isinstance(reader, HistoryThread)
+    reader._executor = InlineExecutor()  # type: ignore[assignment]  # it has the same methods
     for operation, body in before:
         made = await _ask(node, operation, body)
         assert not made.error, (operation, body, made.error)
@@ -81,9 +85,11 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
 
 
 async def _tables(node: Node) -> list[Answer]:
-    """Describe and read each table and each index."""
+    """Describe and read each table and each index, and list the backups."""
+    while any(table.definition.is_restoring for table in node.state.tables.values()):
+        await asyncio.sleep(0.001)
     names = (await _ask(node, "ListTables", {})).body["TableNames"]
-    found = []
+    found = [await _ask(node, "ListBackups", {})]
     for name in names:
         table = {"TableName": name}
         found.append(described := await _ask(node, "DescribeTable", table))

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 STREAMS = "DynamoDBStreams_20120810."
 # Members of answers that requests can name, and how many of each are remembered.
-NAMING = ("LatestStreamArn", "ShardId", "ShardIterator", "NextShardIterator", "SequenceNumber")
+NAMING = ("BackupArn", "LatestStreamArn", "ShardId", "ShardIterator", "NextShardIterator", "SequenceNumber")
 REMEMBERED = 8
 DESTINATIONS = [f"arn:aws:kinesis:us-east-1:000000000000:stream/odd-{n}" for n in range(2)]
 
@@ -116,9 +116,12 @@ class Requests:
         self.operations: dict[str, Callable[[], Json]] = {
             "BatchGetItem": self.batch_get,
             "BatchWriteItem": self.batch_write,
+            "CreateBackup": lambda: self._tabled() | {"BackupName": "nightly"},
             "CreateTable": self.create,
+            "DeleteBackup": self._of_backup,
             "DeleteItem": lambda: self._conditional(self._keyed() | self._returns("NONE", "ALL_OLD")),
             "DeleteTable": self._tabled,
+            "DescribeBackup": self._of_backup,
             "DescribeContinuousBackups": self._tabled,
             "DescribeEndpoints": dict,
             "DescribeKinesisStreamingDestination": self._tabled,
@@ -128,10 +131,13 @@ class Requests:
             "DisableKinesisStreamingDestination": lambda: self._destined("Enable", often=False),
             "EnableKinesisStreamingDestination": lambda: self._destined("Enable"),
             "GetItem": lambda: self._projected(self._keyed() | self._sometimes("ConsistentRead", True)),
+            "ListBackups": lambda: self._sometimes("TableName", *TABLES) | self._sometimes("Limit", 1, 100),
             "ListTables": lambda: self._sometimes("Limit", 2, 1, 100),
             "ListTagsOfResource": lambda: {"ResourceArn": self._arn()},
             "PutItem": lambda: self._conditional(self._tabled_item() | self._returns("NONE", "ALL_OLD")),
             "Query": self.query,
+            "RestoreTableFromBackup": lambda: self._of_backup() | {"TargetTableName": self._table()},
+            "RestoreTableToPointInTime": self.restore,
             "Scan": self.scan,
             "TagResource": lambda: {"ResourceArn": self._arn(), "Tags": [{"Key": "k", "Value": "é"}]},
             "TransactGetItems": self.transact_get,
@@ -542,6 +548,11 @@ class Requests:
         enabled = {"PointInTimeRecoveryEnabled": self.dice.choice([True, False])}
         return self._tabled() | {"PointInTimeRecoverySpecification": enabled}
 
+    def restore(self) -> Json:
+        """RestoreTableToPointInTime, of a time that is seldom in the range."""
+        moment = self._sometimes("RestoreDateTime", self._now) or {"UseLatestRestorableTime": True}
+        return {"SourceTableName": self._table(), "TargetTableName": self._table()} | moment
+
     def time_to_live(self) -> Json:
         """UpdateTimeToLive, of any attribute, a key as well."""
         enabled = {"Enabled": self.dice.random() < 0.7, "AttributeName": self.dice.choice(NAMES)}
@@ -560,6 +571,9 @@ class Requests:
 
     def _tabled(self) -> Json:
         return {"TableName": self._table()}
+
+    def _of_backup(self) -> Json:
+        return {"BackupArn": self._known("BackupArn")}
 
     def _keyed(self) -> Json:
         table = self._table()

@@ -47,6 +47,7 @@ ITEM: dict[str, Any] = {
 ARN = f"arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"
 CONDITION = {"ConditionExpression": "a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}}
 ON_TABLE: dict[str, Any] = {"TableName": TABLE}
+RECOVERABLE = {**ON_TABLE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}}
 KINESIS = "arn:aws:kinesis:us-east-1:000000000000:stream/abc"
 NAMED = {"Name": "sub"}
 SUBSCRIBED: dict[str, Any] = {
@@ -61,6 +62,8 @@ SUBSCRIBED: dict[str, Any] = {
 MADE: list[tuple[str, dict[str, Any]]] = [
     ("CreateTable", CREATE),
     ("PutItem", {**ON_TABLE, "Item": ITEM}),
+    ("CreateBackup", {**ON_TABLE, "BackupName": "backup"}),
+    ("UpdateContinuousBackups", RECOVERABLE),
     (ADMIN_API + "CreateSubscription", SUBSCRIBED),
 ]
 
@@ -71,9 +74,12 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         "BatchWriteItem",
         {"RequestItems": {TABLE: [{"PutRequest": {"Item": ITEM}}]}, "ReturnItemCollectionMetrics": "SIZE"},
     ),
+    ("CreateBackup", {**ON_TABLE, "BackupName": "nightly"}),
     ("CreateTable", {**CREATE, "TableName": "other"}),
+    ("DeleteBackup", {"BackupArn": "<backup>"}),
     ("DeleteItem", {**ON_TABLE, "Key": KEY, "ReturnValues": "ALL_OLD", "Expected": {"c": {"Exists": False}}}),
     ("DeleteTable", ON_TABLE),
+    ("DescribeBackup", {"BackupArn": "<backup>"}),
     ("DescribeContinuousBackups", ON_TABLE),
     ("DescribeEndpoints", {}),
     ("DescribeKinesisStreamingDestination", ON_TABLE),
@@ -90,6 +96,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
+    ("ListBackups", {**ON_TABLE, "Limit": 1, "BackupType": "ALL", "TimeRangeUpperBound": 4_000_000_000}),
     ("ListTables", {"Limit": 1, "ExclusiveStartTableName": "aaa"}),
     ("ListTagsOfResource", {"ResourceArn": ARN}),
     (
@@ -124,6 +131,16 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
                 "r": {"ComparisonOperator": "BEGINS_WITH", "AttributeValueList": [{"B": "AQ=="}]},
             },
             "Select": "ALL_ATTRIBUTES",
+        },
+    ),
+    ("RestoreTableFromBackup", {"TargetTableName": "restored", "BackupArn": "<backup>"}),
+    (
+        "RestoreTableToPointInTime",
+        {
+            "SourceTableName": TABLE,
+            "TargetTableName": "restored",
+            "UseLatestRestorableTime": True,
+            "GlobalSecondaryIndexOverride": [],
         },
     ),
     ("Scan", {**ON_TABLE, "IndexName": "gsi", "Segment": 0, "TotalSegments": 2, "Select": "COUNT"}),
@@ -165,10 +182,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("UntagResource", {"ResourceArn": ARN, "TagKeys": ["k"]}),
-    (
-        "UpdateContinuousBackups",
-        {**ON_TABLE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
-    ),
+    ("UpdateContinuousBackups", RECOVERABLE),
     (
         "UpdateItem",
         {
@@ -284,9 +298,11 @@ class Told:
         arn = ask("DescribeTable", ON_TABLE)["Table"]["LatestStreamArn"]
         stream = ask(STREAMS_API + "DescribeStream", {"StreamArn": arn})["StreamDescription"]
         shard = stream["Shards"][0]
+        backups = ask("ListBackups", {})["BackupSummaries"]
         place = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
         self._known = {
             "<stream>": arn,
+            "<backup>": backups[0]["BackupArn"] if backups else f"{ARN}/backup/01700000000000-4e03bb28",
             "<shard>": shard["ShardId"],
             "<number>": shard["SequenceNumberRange"]["StartingSequenceNumber"],
             "<iterator>": ask(STREAMS_API + "GetShardIterator", place)["ShardIterator"],

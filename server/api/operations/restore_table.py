@@ -1,0 +1,115 @@
+"""RestoreTableFromBackup and RestoreTableToPointInTime: a new table with the items that another had.
+
+The table is CREATING until the owner of the catalog has copied the items (materializer/owner/restores.py).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ....model.errors import (
+    InvalidRestoreTimeError,
+    PointInTimeRecoveryUnavailableError,
+    TableAlreadyExistsError,
+    TableInUseError,
+    ValidationError,
+)
+from ....model.tables import TableDefinition, restorable_from
+from ...auth.rights import Demand, Right
+from ...database import Database
+from ..operation import operation
+from ..reply import Reply
+from ..restores import Copy, check_source, find_table, latest_time, start
+from .backups import find_backup
+
+
+def _demands_of_backup(body: dict[str, Any]) -> Iterator[Demand]:
+    yield "dynamodb:RestoreTableFromBackup", Right.ADMIN, body["TargetTableName"]
+    yield "dynamodb:RestoreTableFromBackup", Right.READ, body["BackupArn"]
+
+
+@operation("RestoreTableFromBackup", _demands_of_backup)
+def restore_table_from_backup(database: Database, body: dict[str, Any], reply: Reply) -> None:
+    """Create the table, with the settings that the backup has."""
+    check_source(reply, body["BackupArn"])
+    backup = find_backup(database, body["BackupArn"])
+    _check_target(database, body)
+    copy = Copy(
+        "RestoreTableFromBackup", backup.definition, body["TargetTableName"], backup.cut_ms, body, backup.arn
+    )
+    start(database, copy, reply)
+
+
+def _demands_of_point_in_time(body: dict[str, Any]) -> Iterator[Demand]:
+    yield "dynamodb:RestoreTableToPointInTime", Right.ADMIN, body["TargetTableName"]
+    source = body.get("SourceTableName") or body.get("SourceTableArn")
+    if source is not None:
+        yield "dynamodb:RestoreTableToPointInTime", Right.READ, source
+
+
+@operation("RestoreTableToPointInTime", _demands_of_point_in_time)
+def restore_table_to_point_in_time(database: Database, body: dict[str, Any], reply: Reply) -> None:
+    """Create the table, with the present settings of the source."""
+    source = _source(database, body)
+    check_source(reply, source.name)
+    time_ms = _restore_time(database, source, body)
+    _check_target(database, body)
+    start(database, Copy("RestoreTableToPointInTime", source, body["TargetTableName"], time_ms, body), reply)
+
+
+def _source(database: Database, body: dict[str, Any]) -> TableDefinition:
+    """Return the table that the request names.
+
+    Raises:
+        ValidationError: The request names no table, or two.
+        TableNotFoundError: No table has the name.
+    """
+    named = [body[member] for member in ("SourceTableName", "SourceTableArn") if member in body]
+    if len(named) != 1:
+        raise ValidationError("Exactly one of SourceTableName or SourceTableArn must be specified")
+    return find_table(database, named[0]).definition
+
+
+def _restore_time(database: Database, source: TableDefinition, body: dict[str, Any]) -> int:
+    """Return the time of the request in milliseconds.
+
+    SDKs send whole seconds, so a time in the second of EarliestRestorableDateTime means that time.
+
+    Raises:
+        ValidationError: The request has no time, or two.
+        PointInTimeRecoveryUnavailableError: The recovery is disabled.
+        InvalidRestoreTimeError: The time is outside the restorable range.
+    """
+    latest = body.get("UseLatestRestorableTime", False)
+    if latest == ("RestoreDateTime" in body):
+        raise ValidationError("Exactly one of RestoreDateTime or UseLatestRestorableTime must be specified")
+    if source.recovery is None:
+        raise PointInTimeRecoveryUnavailableError(
+            f"Point in time recovery is not enabled for table '{source.name}'"
+        )
+    now_ms = latest_time(database)
+    if latest:
+        return now_ms
+    earliest_ms = restorable_from(source.recovery, now_ms, database.log.horizon_ms or 0)
+    time_ms: int = round(body["RestoreDateTime"] * 1000)
+    if time_ms // 1000 == earliest_ms // 1000:
+        time_ms = max(time_ms, earliest_ms)
+    if not earliest_ms <= time_ms <= now_ms:
+        raise InvalidRestoreTimeError
+    return time_ms
+
+
+def _check_target(database: Database, body: dict[str, Any]) -> None:
+    """Check that the target does not exist.
+
+    Raises:
+        TableInUseError: The target is being created or deleted.
+        TableAlreadyExistsError: The target exists.
+    """
+    name = body["TargetTableName"]
+    table = database.state.table_named(name)
+    if table is None:
+        return
+    if table.definition.status in ("CREATING", "DELETING"):
+        state = {"CREATING": "created", "DELETING": "deleted"}[table.definition.status]
+        raise TableInUseError(f"Table is being {state}: {name}")
+    raise TableAlreadyExistsError(f"Table already exists: {name}")
