@@ -4,8 +4,11 @@
                  │
                  ├── decide, then apply             writes.py, index_entries.py, transactions/
                  ├── table definitions              definitions.py
+                 ├── restores and backups           restores.py
                  ├── messages between partitions    outbox.py, messages.py; indexes.py for global indexes
                  └── state                          state.py, storage.py; reads.py reads it, dump.py serializes it
+
+    outcome ──► the versions that it wrote, with their effective times      versions.py
 
 Everything in this folder is pure: no clock, no random numbers, no float, no file, no thread, no order of a set. The
 code that drives it (worker, timers, refold) is in the folder above.
