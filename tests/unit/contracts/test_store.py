@@ -5,7 +5,7 @@ from itertools import count, pairwise
 from typing import Any, Final, TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldb.materializer.fold.storage import HASHES, MemoryStore, Stored
@@ -31,6 +31,7 @@ sort_keys = st.sampled_from([b"", b"\0", b"\0\0", b"1", b"1\0", b"11", b"2", b"\
 stored = st.integers(1, 400).map(lambda size: (b"{%d}" % size, size))
 steps = st.lists(st.tuples(partition_keys, sort_keys, st.none() | stored), max_size=60)
 ids = count(7)
+few = settings(max_examples=40)  # each runs on five kinds of store
 
 
 class Built:
@@ -132,6 +133,7 @@ def versions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     engine.close()
 
 
+@few
 @given(steps, st.booleans())
 def test_a_store_holds_the_same_items_as_a_dict(new_store: NewStore, taken: list[Step], sort: bool) -> None:
     built = Built(new_store, taken, sort)
@@ -145,6 +147,7 @@ def test_a_store_holds_the_same_items_as_a_dict(new_store: NewStore, taken: list
         assert model.get((pk, sk)) == store.get(pk, sk)
 
 
+@few
 @given(steps, partition_keys, sort_keys, st.none() | sort_keys, st.booleans())
 def test_a_range_is_half_open_and_goes_either_way(
     new_store: NewStore,
@@ -165,6 +168,7 @@ def test_a_range_is_half_open_and_goes_either_way(
     assert sorted(within, reverse=reverse) == list(store.range(pk, low, high, reverse))
 
 
+@few
 @given(steps, partition_keys, sort_keys)
 def test_a_scan_resumes_after_a_key_that_need_not_be_there(
     new_store: NewStore, taken: list[Step], pk: bytes, sk: bytes
@@ -177,6 +181,7 @@ def test_a_scan_resumes_after_a_key_that_need_not_be_there(
     assert expected == list(store.scan(start))
 
 
+@few
 @given(steps, st.lists(st.integers(0, HASHES), min_size=1, max_size=5), partition_keys)
 def test_ranges_of_hashes_cut_a_scan_into_disjoint_parts(
     new_store: NewStore, taken: list[Step], cuts: list[int], pk: bytes
@@ -189,6 +194,7 @@ def test_ranges_of_hashes_cut_a_scan_into_disjoint_parts(
     assert built.in_scan_order() == parts
 
 
+@few
 @given(steps, partition_keys)
 def test_a_collection_of_one_item_reads_as_one_of_many(
     new_store: NewStore, taken: list[Step], pk: bytes
@@ -201,6 +207,7 @@ def test_a_collection_of_one_item_reads_as_one_of_many(
     assert sum(size for _, size in mine.values()) == store.collection_size(pk)
 
 
+@few
 @given(steps, steps, partition_keys)
 def test_the_size_of_a_collection_follows_writes(
     new_store: NewStore, taken: list[Step], later: list[Step], pk: bytes
@@ -212,6 +219,7 @@ def test_the_size_of_a_collection_follows_writes(
         assert sum(size for _, size in mine) == built.store.collection_size(pk)
 
 
+@few
 @given(steps, steps, partition_keys, st.booleans())
 def test_a_view_shows_the_store_as_it_was_opened(
     new_store: NewStore, taken: list[Step], later: list[Step], pk: bytes, reverse: bool
@@ -231,6 +239,7 @@ def test_a_view_shows_the_store_as_it_was_opened(
     view.close()
 
 
+@few
 @given(steps, steps, partition_keys, sort_keys, st.booleans())
 def test_a_store_at_a_cut_ignores_later_writes(
     versions: Versions, taken: list[Step], later: list[Step], pk: bytes, sk: bytes, reverse: bool
@@ -250,6 +259,7 @@ def test_a_store_at_a_cut_ignores_later_writes(
     assert [entry for entry in mine if entry[0] >= sk] == list(past.range(pk, sk))
 
 
+@few
 @given(steps, partition_keys, st.booleans())
 def test_a_store_at_a_cut_refuses_writes(versions: Versions, taken: list[Step], pk: bytes, put: bool) -> None:
     past = versions.past(Built(versions.new_store, taken, True).owner, versions.offset)
