@@ -1,5 +1,6 @@
 """The operation Digest: one computation at a time, each of the state at which it was begun."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ class Asking:
             self.write(number)
         worker = self.bench.worker
         hosted: Any = {0: SimpleNamespace(worker=worker, state=worker.state)}
-        partitions: Any = SimpleNamespace(count=1, hosted=hosted)
+        partitions: Any = SimpleNamespace(count=1, hosted=hosted, snapshots=lambda _: None)
         self.digests = DigestJobs(partitions, self.bench.loop)
 
     def write(self, number: int) -> None:
@@ -83,3 +84,37 @@ def test_requests_beside_a_digest_share_the_next() -> None:
     assert later[0] == later[1]
     assert str(after) == later[0][0]["Position"]
     assert asking.digest_as_of(str(after)) == later[0][0]["Digest"]
+
+
+async def test_a_digest_at_an_offset_is_of_that_entry() -> None:
+    """Writes go on while the digest is computed."""
+    asking = Asking()
+    offset = asking.bench.worker.position.offset + 2
+    answer = asyncio.create_task(asking.digests.at(0, offset))
+    await asyncio.sleep(0)
+
+    for number in range(100, 104):
+        asking.write(number)
+    asking.bench.loop.settle()
+
+    found = await answer
+    assert (offset, asking.digest_as_of(str(offset))) == (found["folded"], found["digest"])
+
+
+async def test_an_offset_that_is_passed_has_no_digest() -> None:
+    asking = Asking()
+    last = asking.bench.worker.position.offset
+
+    assert {"folded": last} == await asking.digests.at(0, last - 1)
+
+
+async def test_an_offset_that_is_not_reached_has_no_digest() -> None:
+    asking = Asking()
+    last = asking.bench.worker.position.offset
+    answer = asyncio.create_task(asking.digests.at(0, last + 1))
+    await asyncio.sleep(0)
+
+    asking.bench.loop.advance(2)
+
+    assert {"folded": last} == await answer
+    assert () == asking.bench.worker.on_records.callbacks
