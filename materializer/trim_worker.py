@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import orjson
 
-from ..log.local.filesystem import SystemFile, SystemFilesystem
+from ..log.local.filesystem import Filesystem, SystemFile, SystemFilesystem
 from ..log.local.foundation import Foundation
 from ..model.errors import CorruptionError, FoldbError
+from .history.history import FOLDER
 from .os_process import end_with_parent, helper_environment
-from .trim import TrimCut, TrimJob, Voids, prepare, verify_foundation
+from .trim import Progress, TrimCut, TrimJob, Voids, prepare, verify_foundation
 
 MODULE: Final = "foldb.materializer.trim_worker"
 # -P: Python must not import modules from the folder that the server runs in.
@@ -56,6 +57,19 @@ def read_result(line: bytes) -> Foundation | None:
 
 class TrimFailedError(FoldbError):
     """The log was not trimmed. Nothing was removed."""
+
+
+def prepare_here(disk: Filesystem, job: TrimJob, progress: Progress = lambda _: None) -> Foundation | None:
+    """Prepare a trim in this process, have it verified by another one, and delete the histories from before it.
+
+    Raises: as `prepare`.
+    """
+    foundation = prepare(disk, job, verify_elsewhere(job.folder), progress)
+    if foundation is not None and (job.folder / FOLDER).is_dir():
+        from .history.follower import delete_idle_histories  # RocksDB takes a while to import
+
+        delete_idle_histories(job.folder / FOLDER)
+    return foundation
 
 
 def verify_elsewhere(folder: Path) -> Callable[[Foundation, Voids], None]:
@@ -102,7 +116,7 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
         job["retention_ms"],
         job["is_lenient"],
     )
-    prepared = prepare(SystemFilesystem(), trim, verify_elsewhere(folder))
+    prepared = prepare_here(SystemFilesystem(), trim)
     return {"foundation": None if prepared is None else prepared.encode().hex()}
 
 

@@ -16,6 +16,7 @@ the log was trimmed, an older command is declared void, or the storage is damage
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol, overload
@@ -52,7 +53,7 @@ from ..fold.messages import effective_time
 from ..fold.state import PartitionState
 from ..foundation import initial_state
 from ..refold import FoldError, ReadableLog, fold_record, more_void
-from .engine import DamagedHistoryError, Engine
+from .engine import DamagedHistoryError, Engine, HistoryInUseError
 from .memory_engine import MemoryEngine
 from .rocks_engine import RocksEngine
 from .timeline import Figures, put_clock_row, put_timeline_row, roll_back
@@ -430,6 +431,15 @@ def open_history(folder: Path, log: FollowedLog, partition: int, clock: Clock = 
         HistoryInUseError: Another process has opened the history.
     """
     return Follower(RocksEngine(folder / f"{partition}"), log, partition, clock)
+
+
+def delete_idle_histories(folder: Path) -> None:
+    """Delete the histories in `folder` that no process has open. An open one begins again after a trim by itself."""
+    for each in sorted(folder.glob("[0-9]*")):
+        with suppress(HistoryInUseError):
+            engine = RocksEngine(each)
+            engine.clear()
+            engine.close()
 
 
 def memory_history(log: FollowedLog, partition: int, clock: Clock = time.monotonic) -> Follower:

@@ -8,7 +8,7 @@ is the log time of the decision at the coordinator, so a read at T has all write
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ...log.commands import Position
 from ...model.errors import FoldbError
@@ -16,6 +16,9 @@ from ...model.limits import Limits
 from ..fold.read_requests import Page
 from ..fold.reads import Request
 from ..fold.state import Table
+
+FOLDER: Final = "history"
+"""The folder of the histories on disk, in the folder of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,6 @@ class TimeCut:
 
 PartitionCut: TypeAlias = Position | TimeCut
 """A cut of one partition. A position without an index is the end of its entry."""
-
-
-class HorizonError(FoldbError):
-    """The cut is older than the oldest state that can be read."""
 
 
 class NotFoldedError(FoldbError):

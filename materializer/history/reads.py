@@ -1,9 +1,9 @@
 """The answer to a read of the past: the code of the live reads on the tables of a past state."""
 
 from ...log.commands import Position
-from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ...model.errors import HorizonError, RequestError, ResourceNotFoundError, ValidationError
 from ..fold.state import Table
-from .history import History, HorizonError, PartitionCut, PastState
+from .history import History, PartitionCut, PastState
 from .requests import (
     DescribeTables,
     GetItems,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ...log.commands import Position
+from ...model.errors import HorizonError
 from ...model.limits import MODERN, Limits
 from ...model.tables import TableDefinition
 from ..fold.read_requests import Page
@@ -14,7 +15,7 @@ from ..fold.reads import PageReader, Request, last_key
 from ..fold.state import Table
 from .definitions import Catalog, Definitions
 from .engine import Engine
-from .history import HorizonError, NotFoldedError, PartitionCut, TimeCut
+from .history import NotFoldedError, PartitionCut, TimeCut
 from .past_store import PAGE_LOOKS, Looks, PastStore
 from .timeline import last_offset_at, time_at
 from .version_keys import pack_position, stamp, time_stamp

@@ -21,6 +21,7 @@ from ...materializer.disposer import Disposer, stores_of
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState
 from ...materializer.foundation import initial_state
+from ...materializer.history.history import FOLDER as HISTORY_FOLDER
 from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
@@ -52,7 +53,6 @@ from .read_ahead import ReadAhead
 _ID_BYTES = 16
 
 # In the folder of the database. Removing it loses time alone: the histories are derived from the log.
-_HISTORY_FOLDER = "history"
 
 # The queue limit is divided among the partitions. Each has at least this, which one large batch needs.
 _MIN_QUEUE_BYTES = 16 * 1024 * 1024
@@ -377,7 +377,7 @@ class Partitions:
         return HistoryProcess(
             HistoryJob(
                 self.log.genesis(0).log_id.hex(),
-                folder=None if settings.path is None else str(settings.path.absolute() / _HISTORY_FOLDER),
+                folder=None if settings.path is None else str(settings.path.absolute() / HISTORY_FOLDER),
                 database=None if settings.path is None or self._is_shared else str(settings.path.absolute()),
                 kafka=settings.log,
                 security=None if settings.kafka_settings is None else str(settings.kafka_settings.absolute()),

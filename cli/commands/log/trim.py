@@ -9,8 +9,8 @@ import typer
 from ....log.commands import Cut, Position
 from ....log.local import LocalLog
 from ....log.local.foundation import Foundation
-from ....materializer.trim import TrimCut, TrimJob, prepare
-from ....materializer.trim_worker import verify_elsewhere
+from ....materializer.trim import TrimCut, TrimJob
+from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
 from ...lib.log_location import ReadableLog, SourceArgument, opened_to_write, source_of
@@ -98,7 +98,7 @@ def _by_this_process(
         assert isinstance(log, LocalLog)
         with progress(session.settings, session.output.stderr, "fold", None) as advance:
             job = TrimJob(folder, cut, archive)
-            foundation = prepare(log.disk, job, verify_elsewhere(folder), advance)
+            foundation = prepare_here(log.disk, job, advance)
         if foundation is None:
             return None
         results: queue.SimpleQueue[int | Exception] = queue.SimpleQueue()

@@ -149,6 +149,22 @@ def test_a_deleted_token_is_in_no_file_after_a_trim(data: Path) -> None:
     assert has_token(data) == []
 
 
+def test_a_trim_deletes_histories_from_before_it(data: Path) -> None:
+    with served(data, *OPTIONS, "--history") as url:
+        client = client_of(url)
+        until(lambda: client.scan(TableName="Orders@100")["Items"] != [])
+    [generation] = (data / "history" / "0").iterdir()
+
+    trim(data, "--before", "80")
+
+    assert not generation.exists()
+    with served(data, *OPTIONS, "--history") as url:
+        client = client_of(url)
+        until(lambda: client.scan(TableName="Orders@100")["Items"] != [])
+        with pytest.raises(client.exceptions.ClientError, match="history of this database begins"):
+            client.scan(TableName="Orders@5")
+
+
 def test_the_archive_has_what_a_trim_removed(whole: Path, data: Path, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
 
@@ -234,3 +250,29 @@ def test_a_damaged_copy_is_found_and_written_again(data: Path) -> None:
     with served(data, *OPTIONS):
         pass
     assert base.read_bytes() == intact
+
+
+def test_a_log_of_several_partitions_is_trimmed_at_one_boundary(tmp_path: Path) -> None:
+    folder, archive = tmp_path / "data", tmp_path / "archive"
+    options = (*OPTIONS, "--partitions", "3")
+    with served(folder, *options) as url:
+        fill(client_of(url), count=240)
+    whole = rows(folder)
+
+    row = trim(folder, "--before", "1:60,2:60,3:60", "--archive", archive)
+
+    begins = dict(each.split(":") for each in row["horizon"].split(","))
+    assert sorted(begins) == ["0", "1", "2", "3"]
+    kept = [each for each in whole if is_kept(each["position"], begins)]
+    assert 0 < len(kept) < len(whole)
+    assert rows(folder) == kept
+    assert foldb("verify", folder).returncode == 0
+    with served(folder, *options) as url:
+        assert len(client_of(url).scan(TableName="Orders")["Items"]) == 40
+    assert foldb("log", "backup", folder, archive).returncode == 0
+    assert rows(archive)[: len(whole)] == whole
+
+
+def is_kept(position: str, begins: dict[str, str]) -> bool:
+    partition, _, place = position.partition(":")
+    return int(place.split(".")[0]) >= int(begins[partition])

@@ -14,8 +14,9 @@ from foldb.log.local import LocalLog
 from foldb.materializer.history import follower as follower_module
 from foldb.materializer.history.engine import DamagedHistoryError, HistoryInUseError
 from foldb.materializer.history.follower import Follower, memory_history, open_history
-from foldb.materializer.history.history import HorizonError, NotFoldedError, TimeCut
+from foldb.materializer.history.history import NotFoldedError, TimeCut
 from foldb.materializer.history.rocks_engine import RocksEngine
+from foldb.model.errors import HorizonError
 from tests.unit.materializer.history.killed import single_steps
 from tests.unit.materializer.history.past import ListLog, content, states
 from tests.unit.materializer.ledger import START, Ledger, put
