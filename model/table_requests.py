@@ -140,6 +140,7 @@ def restore(
         cut_ms=origin["TimeMs"],
         backup_arn=origin.get("BackupArn"),
         is_fork=operation == "ForkTable",
+        positions=origin.get("Positions"),
     )
     return replace(definition, restore=restored)
 

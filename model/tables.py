@@ -123,7 +123,8 @@ class Recovery:
 class Restore:
     """The origin of a restored or forked table: the source's id, name and ARN, and the log time of its items.
 
-    `backup_arn` is the backup that was restored, if it was one. A restore `in_progress` keeps the table CREATING.
+    `backup_arn` is the backup that was restored, if it was one. A restore `in_progress` keeps the table CREATING. A cut
+    by position has the text of its `positions`; `cut_ms` is their log time, at which the other partitions are read.
     """
 
     source_id: int
@@ -133,6 +134,14 @@ class Restore:
     backup_arn: str | None = None
     is_fork: bool = False
     in_progress: bool = True
+    positions: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return every field in canonical form. `positions` is left out if there are none."""
+        written = _fields(self) or {}
+        if self.positions is None:
+            del written["positions"]
+        return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +276,7 @@ class TableDefinition:
             "recovery": _fields(self.recovery),
             "tags": dict(self.tags),
             **({"watched": True} if self.watched else {}),
-            **({} if self.restore is None else {"restore": _fields(self.restore)}),
+            **({} if self.restore is None else {"restore": self.restore.to_json()}),
         }
 
     @classmethod

@@ -56,6 +56,14 @@ COMMANDS = {
         "commands.snapshot:app",
         "Take and list snapshots. A start loads the newest one and folds only the log after it.",
     ),
+    "restore": CommandModule(
+        "commands.restore:restore",
+        "Bring back a table, or items of it, as they were at a position or a time.",
+    ),
+    "fork": CommandModule("commands.fork:fork", "Copy a table, as it is or was, to a new table."),
+    "backup": CommandModule(
+        "commands.backup:app", "Create, list, describe, delete and restore backups of tables."
+    ),
     "rebuild": CommandModule(
         "commands.rebuild:rebuild",
         "Make a table from the log again, compare it with the live table, and replace that.",

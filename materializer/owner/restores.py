@@ -16,14 +16,15 @@ from typing import Final, NamedTuple, TypeVar
 
 import orjson
 
-from ...log.commands import Context, Load, LoadedItem, RestoreProgress
+from ...log.commands import Context, Load, LoadedItem, Position, RestoreProgress
+from ...model.cuts import parse_positions
 from ...model.errors import RequestError, ResourceNotFoundError, ServiceUnavailableError
 from ...model.slots import CATALOG, data_partitions, partition_of_key
-from ...model.tables import TableDefinition
+from ...model.tables import Restore, TableDefinition
 from ...model.values import Item, item_size, load
 from ..fold.outcomes import Failed, Outcome, Skipped
 from ..fold.state import PartitionState
-from ..history.history import TimeCut
+from ..history.history import PartitionCut, TimeCut
 from ..history.requests import PartitionWithHistory, PastAnswer
 from ..partition import Page, ResultPosition, ScanRequest
 from ..worker import Cancellable, Scheduler
@@ -159,7 +160,8 @@ class Copy:
         start = None if cursor.key is None else _key(definition, load(cursor.key))
         request = ScanRequest(definition.restore.source_id, None, start=start, limit=PAGE_ITEMS)
         source = self._partitions[cursor.partition]
-        source.as_of(TimeCut(definition.restore.cut_ms), request, partial(self._on_page, cursor))
+        cut = _cut(definition.restore, cursor.partition)
+        source.as_of(cut, request, partial(self._on_page, cursor))
 
     def close(self) -> None:
         """Stop; commands in flight complete by themselves."""
@@ -281,6 +283,14 @@ class Copy:
             )
         if not self._is_closed:
             self._timer = self._scheduler.call_later(_RETRY_SECONDS, self.advance)
+
+
+def _cut(restore: Restore, partition_id: int) -> PartitionCut:
+    """Return the cut of a partition: its position if the restore names one, otherwise the time."""
+    for named in parse_positions(restore.positions) if restore.positions else ():
+        if (named.partition or 0) == partition_id:
+            return Position(partition_id, named.offset, named.index)
+    return TimeCut(restore.cut_ms)
 
 
 def _key(definition: TableDefinition, item: Item) -> tuple[bytes, bytes]:

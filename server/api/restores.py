@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...materializer.fold.state import Table
 from ...materializer.partition import ResultPosition
-from ...model.errors import TableNotFoundError
+from ...model.errors import TableAlreadyExistsError, TableInUseError, TableNotFoundError
 from ...model.table_copies import copy_request
 from ...model.tables import TableDefinition, name_of
 from ..auth.rights import Right, check_history
@@ -44,6 +44,22 @@ def check_source(reply: Reply, name: str) -> None:
         check_history(reply.bearer, [("foldb:ReadHistory", Right.READ, name_of(name))])
 
 
+def check_target(database: Database, name: str) -> None:
+    """Check that the target does not exist.
+
+    Raises:
+        TableInUseError: The target is being created or deleted.
+        TableAlreadyExistsError: The target exists.
+    """
+    table = database.state.table_named(name)
+    if table is None:
+        return
+    if table.definition.status in ("CREATING", "DELETING"):
+        state = {"CREATING": "created", "DELETING": "deleted"}[table.definition.status]
+        raise TableInUseError(f"Table is being {state}: {name}")
+    raise TableAlreadyExistsError(f"Table already exists: {name}")
+
+
 class Copy(NamedTuple):
     """A copy of a table that a request asks for.
 
@@ -54,6 +70,7 @@ class Copy(NamedTuple):
         time_ms: The log time of the items.
         overrides: The members of the request that replace settings.
         backup_arn: The backup of a restore from a backup.
+        positions: The positions of a cut by position.
     """
 
     operation: str
@@ -62,6 +79,7 @@ class Copy(NamedTuple):
     time_ms: int
     overrides: dict[str, Any]
     backup_arn: str | None = None
+    positions: str | None = None
 
 
 def start(database: Database, copy: Copy, reply: Reply) -> None:
@@ -73,5 +91,7 @@ def start(database: Database, copy: Copy, reply: Reply) -> None:
     }
     if copy.backup_arn is not None:
         restore["BackupArn"] = copy.backup_arn
+    if copy.positions is not None:
+        restore["Positions"] = copy.positions
     request = copy_request(source, copy.target, copy.overrides)
     table_commands.create(database, request, reply, copy.operation, restore)

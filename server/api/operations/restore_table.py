@@ -9,8 +9,6 @@ from typing import Any
 from ....model.errors import (
     InvalidRestoreTimeError,
     PointInTimeRecoveryUnavailableError,
-    TableAlreadyExistsError,
-    TableInUseError,
     ValidationError,
 )
 from ....model.tables import TableDefinition, restorable_from
@@ -18,7 +16,7 @@ from ...auth.rights import Demand, Right
 from ...database import Database
 from ..operation import operation
 from ..reply import Reply
-from ..restores import Copy, check_source, find_table, latest_time, start
+from ..restores import Copy, check_source, check_target, find_table, latest_time, start
 from .backups import find_backup
 
 
@@ -32,7 +30,7 @@ def restore_table_from_backup(database: Database, body: dict[str, Any], reply: R
     """Create the table, with the settings that the backup has."""
     check_source(reply, body["BackupArn"])
     backup = find_backup(database, body["BackupArn"])
-    _check_target(database, body)
+    check_target(database, body["TargetTableName"])
     copy = Copy(
         "RestoreTableFromBackup", backup.definition, body["TargetTableName"], backup.cut_ms, body, backup.arn
     )
@@ -52,7 +50,7 @@ def restore_table_to_point_in_time(database: Database, body: dict[str, Any], rep
     source = _source(database, body)
     check_source(reply, source.name)
     time_ms = _restore_time(database, source, body)
-    _check_target(database, body)
+    check_target(database, body["TargetTableName"])
     start(database, Copy("RestoreTableToPointInTime", source, body["TargetTableName"], time_ms, body), reply)
 
 
@@ -96,20 +94,3 @@ def _restore_time(database: Database, source: TableDefinition, body: dict[str, A
     if not earliest_ms <= time_ms <= now_ms:
         raise InvalidRestoreTimeError
     return time_ms
-
-
-def _check_target(database: Database, body: dict[str, Any]) -> None:
-    """Check that the target does not exist.
-
-    Raises:
-        TableInUseError: The target is being created or deleted.
-        TableAlreadyExistsError: The target exists.
-    """
-    name = body["TargetTableName"]
-    table = database.state.table_named(name)
-    if table is None:
-        return
-    if table.definition.status in ("CREATING", "DELETING"):
-        state = {"CREATING": "created", "DELETING": "deleted"}[table.definition.status]
-        raise TableInUseError(f"Table is being {state}: {name}")
-    raise TableAlreadyExistsError(f"Table already exists: {name}")

@@ -122,6 +122,7 @@ OWN = {
     "ListDeadLetters": ALL,
     "ListSubscriptions": ALL,
     "WaitForTriggers": ALL,
+    "RestoreItems": {"a writer", "an administrator"},
     "Status": {"a monitor", "an administrator"},
     "Streams": ALL,
     "Wait": {"a monitor", "an administrator"},

@@ -76,7 +76,8 @@ SCENE = """
     +stream list, +stream describe, stream tail, +stream stats,
     trigger add, +trigger list, +trigger show, +trigger lag, trigger pause, trigger resume, +trigger replay,
     +trigger test, +trigger explain, +dlq list, +dlq show, dlq edit, dlq retry, dlq drop, trigger reset, trigger remove,
-    +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild, log copy, table delete,
+    +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild, restore, fork, backup create, +backup list, +backup describe, backup restore, backup delete,
+    log copy, table delete,
     table create, log skip, upgrade
 """
 
@@ -278,6 +279,8 @@ def prepare(stage: Stage, name: str) -> None:
     if name == "rebuild":
         [status] = lines(cli("status"))
         stage.words["--to 10482 "] = f"--to {str(status['Position']).partition('.')[0]} "
+    if name in ("restore", "fork"):
+        stage.words["--as-of -1h"] = "--as-of -0"
     if name in ("wait", "trigger explain"):
         [status] = lines(cli("status"))
         stage.words["10482.3"] = stage.words["@10482.3"] = str(status["Position"])

@@ -57,7 +57,8 @@ def documented() -> dict[str, set[str]]:
         )
         for name in names
     }
-    return errors | {ADMIN_API + name: COMMON | {"ResourceInUseException"} for name in ADMIN}
+    of_tables = {"ResourceInUseException", "TableAlreadyExistsException", "TableInUseException"}
+    return errors | {ADMIN_API + name: COMMON | of_tables for name in ADMIN}
 
 
 class Connection:

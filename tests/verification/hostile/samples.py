@@ -284,9 +284,15 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     (ADMIN_API + "UpdateSubscription", {**NAMED, "BatchSize": 7}),
     ("Foldb_20261121.Cluster", {}),
     ("Foldb_20261121.Digest", {}),
+    ("Foldb_20261121.Fork", {**ON_TABLE, "TargetTableName": "forked"}),
     ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
     ("Foldb_20261121.Rebuild", {**ON_TABLE, "IndexName": "gsi"}),
     ("Foldb_20261121.Status", {}),
+    ("Foldb_20261121.Restore", {**ON_TABLE, "AsOf": "-0", "TargetTableName": "restored"}),
+    (
+        "Foldb_20261121.RestoreItems",
+        {**ON_TABLE, "Writes": [{"Key": {**KEY, "q": {"N": "9"}}, "Digest": ""}]},
+    ),
     ("Foldb_20261121.Wait", {"Position": "0"}),
 ]
 
