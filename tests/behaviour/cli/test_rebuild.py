@@ -44,6 +44,28 @@ def test_a_rebuilt_table_is_the_same_to_the_byte(cli: Foldb) -> None:
 
 
 @pytest.mark.spec("H1")
+def test_a_table_comes_back_from_the_log_of_another_database(
+    cli: Foldb, url: str, folder: Path, tmp_path: Path
+) -> None:
+    """The backup, or its server, is named as any source of a log."""
+    cli("sample", "load", "music")
+    before = items(cli, "Music")
+    lines(cli("log", "backup", str(folder), str(tmp_path / "backup")))
+
+    with foldb.serve(tmp_path / "another", fsync="never") as another:
+        other = at(another.endpoint_url)
+        from_backup = other("rebuild", "Music", "--log", str(tmp_path / "backup"), "--into", "FromBackup")
+        from_server = other("rebuild", "Music", "--log", url, "--into", "FromServer")
+        refused = other("rebuild", "Music", "--log", str(tmp_path / "backup"))
+
+        assert (0, 0) == (from_backup.exit_code, from_server.exit_code), (
+            from_backup.stderr + from_server.stderr
+        )
+        assert before == items(other, "FromBackup") == items(other, "FromServer")
+    assert (2, True) == (refused.exit_code, "--log need --into" in refused.stderr)
+
+
+@pytest.mark.spec("H1")
 def test_writes_go_on_while_a_table_is_rebuilt_and_none_is_lost(cli: Foldb, url: str) -> None:
     cli("table", "create", "Notes", "id:N")
     cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(2000)))
