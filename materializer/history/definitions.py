@@ -59,6 +59,11 @@ class Definitions:
         """Return the definitions after all commands."""
         return self._after(len(self._changes)).definitions
 
+    def last(self, table_id: int) -> TableDefinition | None:
+        """Return the last definition of a table, which may be dropped; None if no such table was defined."""
+        definitions = (each for id_, each in reversed(self._changes) if id_ == table_id and each is not None)
+        return next(definitions, None)
+
     def _add(self, packed: int, log_time: int, table_id: int, definition: TableDefinition | None) -> None:
         self._positions.append(packed)
         self._times.append(log_time)

@@ -53,6 +53,7 @@ from ..fold.messages import effective_time
 from ..fold.state import PartitionState
 from ..foundation import initial_state
 from ..refold import FoldError, ReadableLog, fold_record, more_void
+from .attribution import AttributionWriter, roll_back_attribution
 from .engine import DamagedHistoryError, Engine, HistoryInUseError
 from .memory_engine import MemoryEngine
 from .rocks_engine import RocksEngine
@@ -174,6 +175,7 @@ class Follower:
         self._first_offset = self._log.begin(self._partition)
         self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
         self._writer = VersionWriter(self._engine)
+        self._attribution = AttributionWriter(self._partition)
         self._figures: dict[int, Figures] = {}
         self._records = None
         self.state = PartitionState(new_store=self._new_store)
@@ -237,10 +239,12 @@ class Follower:
         fields, outline_of_state = orjson.loads(saved[8 : 8 + length]), saved[8 + length :]
         batch = self._engine.batch()
         roll_back(self._engine, batch, self._base + fields["next_offset"])
+        roll_back_attribution(self._engine, batch, self._base + fields["next_offset"])
         batch.put_row(_POSITION, _encoded(fields["next_offset"]))
         batch.write()
         self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
         self._writer = VersionWriter(self._engine)
+        self._attribution = AttributionWriter(self._partition)
         self._figures = {store: Figures(count, size) for store, count, size in fields["figures"]}
         self._last = fields["last"]
         self.state = load([outline_of_state], self._new_store)
@@ -299,9 +303,13 @@ class Follower:
         before, entry = self.state.log_time, record.entry
         steps = _Steps(self, record.offset, entry.commands)
         announced = Entry(entry.origin, entry.entry_number, steps, entry.time, entry.salt)
-        fold_record(self.state, Record(record.partition, record.offset, record.time, announced), self._void)
+        announced_record = Record(record.partition, record.offset, record.time, announced)
+        outcomes = fold_record(self.state, announced_record, self._void)
         offset = self._base + record.offset
         self._writer.end_record(offset)
+        self._attribution.end_record(
+            self._writer.batch, offset, self.state.log_time, entry.commands, outcomes
+        )
         if self.state.log_time > before:
             put_clock_row(self._writer.batch, offset, self.state.log_time)
         self._last = _identity(record)
@@ -317,12 +325,16 @@ class Follower:
         if type(command) is Relay:
             effective = effective_time(command, log_time)
         self._writer.begin_command(log_time, effective, pack_position(self._base + offset, index))
+        if self.state.partitions > 1:
+            self._attribution.begin_command(self.state, command)
 
     def end_command(self, offset: int, index: int, command: Command) -> None:
-        """Keep the definitions that a command changed."""
+        """Keep the effects of a command that are no versions: definitions, and refused writes of transactions."""
         kind = type(command.message) if type(command) is Relay else type(command)
         if kind not in _KEEPS_DEFINITIONS:
             self._add_definitions(pack_position(self._base + offset, index))
+        if self.state.partitions > 1:
+            self._attribution.end_command(self.state, offset, index, command)
 
     def _add_definitions(self, packed: int) -> None:
         """Keep the definitions that the last command changed."""

@@ -3,16 +3,27 @@
 from ...log.commands import Position
 from ...model.errors import HorizonError, RequestError, ResourceNotFoundError, ValidationError
 from ..fold.state import Table
+from .attribution import members_of
+from .differences import read_differences
 from .history import History, PartitionCut, PastState
+from .item_versions import read_versions
 from .requests import (
     DescribeTables,
     GetItems,
     PastAnswer,
+    PastDifferences,
     PastItems,
+    PastMember,
+    PastMembers,
     PastRead,
     PastTable,
     PastTables,
+    PastVersions,
+    ReadDifferences,
+    ReadMembers,
+    ReadVersions,
 )
+from .version_history import VersionedState, VersionHistory
 
 
 def read_past(
@@ -27,18 +38,17 @@ def read_past(
     """
     try:
         state = history.at(cut)
+        return _answer(history, state, read), state.position
+    except RequestError as error:
+        return error, state.position
     except HorizonError:
         horizon = history.horizon
         return ValidationError(
             f"The history of this database begins at position {horizon.text(partitions)}."
         ), horizon
-    try:
-        return _answer(state, read), state.position
-    except RequestError as error:
-        return error, state.position
 
 
-def _answer(state: PastState, read: PastRead) -> PastAnswer:
+def _answer(history: History, state: PastState, read: PastRead) -> PastAnswer:
     tables = state.tables
     match read:
         case GetItems(keys):
@@ -49,13 +59,41 @@ def _answer(state: PastState, read: PastRead) -> PastAnswer:
             return PastTables(
                 [_described(tables[state.names[name]]) for name in names if name in state.names]
             )
+        case ReadVersions() | ReadDifferences() | ReadMembers():
+            assert isinstance(history, VersionHistory), "only a history of versions has them"
+            assert isinstance(state, VersionedState), "a history of versions has such states"
+            return _of_versions(history, state, read)
         case _:
             if read.table not in tables:
                 raise ResourceNotFoundError
             return state.read_page(read, state.limits.page_bytes)
 
 
+def _of_versions(
+    history: VersionHistory, state: VersionedState, read: ReadVersions | ReadDifferences | ReadMembers
+) -> PastVersions | PastDifferences | PastMembers:
+    match read:
+        case ReadVersions(since=since):
+            return read_versions(
+                history.engine, read, state.cut, None if since is None else history.at(since).cut
+            )
+        case ReadDifferences(since=since):
+            return read_differences(history.at(since), state, read)
+        case ReadMembers(transactions):
+            return PastMembers([_members(history, name) for name in transactions])
+
+
 def _described(table: Table) -> PastTable:
     stores = {table.definition.id: table.items}
     stores |= {index.definition.id: index.store for index in table.indexes.values()}
     return PastTable(table.definition, {owner: (store.count, store.size) for owner, store in stores.items()})
+
+
+def _members(history: VersionHistory, name: tuple[int, int]) -> list[PastMember]:
+    """Return the actions that a transaction applied in this partition. A dropped table keeps its name here."""
+    definitions = history.definitions
+    return [
+        PastMember(definition.name, definition.key.write(each.pk, each.sk), each.kind)
+        for each in members_of(history.engine, name)
+        if (definition := definitions.last(each.table)) is not None
+    ]

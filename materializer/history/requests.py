@@ -5,7 +5,7 @@ A read is of one state: that at a cut. The reader may be in another process or o
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...model.errors import RequestError
 from ...model.tables import TableDefinition
@@ -29,7 +29,53 @@ class DescribeTables:
     names: Sequence[str]
 
 
-PastRead: TypeAlias = GetItems | QueryRequest | ScanRequest | DescribeTables
+@dataclass(frozen=True, slots=True)
+class ReadVersions:
+    """Read the versions of an item up to the cut, and the writes to it that were refused, the newest first.
+
+    Attributes:
+        since: Read only what was written after this cut; None for everything.
+        before: Log time and packed position of the last entry of the page before: read only older entries.
+        limit: The most entries of the page.
+    """
+
+    table: int
+    pk: bytes
+    sk: bytes
+    since: PartitionCut | None = None
+    before: tuple[int, int] | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDifferences:
+    """Read the items of a table that differ between `since` and the cut, in the order of their last changes.
+
+    Attributes:
+        start: The `next` of the page before.
+        limit: The most items of the page.
+    """
+
+    table: int
+    since: PartitionCut
+    start: tuple[int, int] | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMembers:
+    """Read the actions that transactions applied in this partition.
+
+    Attributes:
+        transactions: Each by the partition of its coordinator, and the packed position of its Transact there.
+    """
+
+    transactions: Sequence[tuple[int, int]]
+
+
+PastRead: TypeAlias = (
+    GetItems | QueryRequest | ScanRequest | DescribeTables | ReadVersions | ReadDifferences | ReadMembers
+)
 """A read of the past. A query or scan is answered with a Page; its consistency is ignored."""
 
 
@@ -58,7 +104,76 @@ class PastTables(NamedTuple):
     tables: list[PastTable]
 
 
-PastAnswer: TypeAlias = PastItems | Page | PastTables
+class ItemVersion(NamedTuple):
+    """A version of an item, or a refused write to it. All members are plain data.
+
+    Attributes:
+        position: The position of its command, packed (version_keys.py).
+        log_time: The log time of the record, in milliseconds.
+        effective_time: The time at which it counts as written, in milliseconds.
+        item: The item; None for a tombstone or a refused write.
+        context: The context of the command; None if its record was trimmed.
+        transaction: The transaction by coordinator and packed position; None if the write is part of none.
+        refused: The fields of a RefusedWrite (attribution.py); None for a version.
+    """
+
+    position: int
+    log_time: int
+    effective_time: int
+    item: bytes | None
+    context: bytes | None
+    transaction: Sequence[int] | None
+    refused: Sequence[Any] | None
+
+
+class PastVersions(NamedTuple):
+    """The answer to ReadVersions. `before` is that of the next page; None at the end."""
+
+    versions: list[ItemVersion]
+    before: tuple[int, int] | None
+
+
+class Difference(NamedTuple):
+    """An item that differs: before and after, each None if there was no item; and position and log time of its last
+    change, the position packed.
+    """
+
+    pk: bytes
+    sk: bytes
+    old: bytes | None
+    new: bytes | None
+    position: int
+    log_time: int
+
+
+class PastDifferences(NamedTuple):
+    """The answer to ReadDifferences. `next` is the start of the next page; None at the end."""
+
+    differences: list[Difference]
+    next: tuple[int, int] | None
+
+
+class PastMember(NamedTuple):
+    """An action of a transaction.
+
+    Attributes:
+        table: The name of its table.
+        key: The key, as canonical bytes of an item.
+        kind: `put`, `update`, `delete` or `check`. An update in a transaction over partitions is a put or a delete.
+    """
+
+    table: str
+    key: bytes
+    kind: str
+
+
+class PastMembers(NamedTuple):
+    """The answer to ReadMembers: the actions of each transaction."""
+
+    members: list[list[PastMember]]
+
+
+PastAnswer: TypeAlias = PastItems | Page | PastTables | PastVersions | PastDifferences | PastMembers
 OnPast: TypeAlias = Callable[[PastAnswer | RequestError, ResultPosition], None]
 """Called once, on the caller's loop, with the answer and the position of the state that was read."""
 

@@ -150,21 +150,26 @@ def figures_at(engine: Engine, store_id: int, packed: int) -> Figures:
 
 def late_growth(engine: Engine, store_id: int, time_ms: int) -> Figures:
     """Return the growth of a store by versions that count at that time, in records after it."""
+    rows = [growth for _, growth in late_rows(engine, store_id, time_ms)]
+    return Figures(sum(growth.items for growth in rows), sum(growth.size for growth in rows))
+
+
+def late_rows(engine: Engine, store_id: int, time_ms: int) -> Iterator[tuple[int, Figures]]:
+    """Yield the packed position of each command after that time whose versions count at it, and their growth of the store."""
     cursor = engine.rows()
-    count = size = 0
     for scale in range(1, _SCALES):
         prefix = LATE + store_id.to_bytes(4, "big") + bytes((scale,))
         at = cursor.seek(prefix + _U64.pack(time_ms + 1))
         while at is not None and at.startswith(prefix):
-            if _LATE_KEY.unpack(at)[3] > time_ms + (1 << scale):
+            _, _, _, log_time, packed = _LATE_KEY.unpack(at)
+            if log_time > time_ms + (1 << scale):
                 break
             effective_time, count_growth, size_growth = _LATE.unpack(cursor.value())
             if effective_time <= time_ms:
-                count, size = count + count_growth, size + size_growth
+                yield packed, Figures(count_growth, size_growth)
             at = cursor.next()
         if at is None or not at.startswith(prefix[:-1]):
             break
-    return Figures(count, size)
 
 
 def roll_back(engine: Engine, batch: Batch, end: int) -> None:

@@ -85,7 +85,13 @@ class VersionHistory:
 
 
 class VersionedState:
-    """The state of a partition at a cut, to be read only; see `PastState` in history.py."""
+    """The state of a partition at a cut, to be read only; see `PastState` in history.py.
+
+    Attributes:
+        engine: The storage of the history.
+        cut: The stamp of the cut.
+        time_ms: The time of a cut by time; None for a cut by position.
+    """
 
     def __init__(
         self, history: VersionHistory, cut: bytes, position: Position, catalog: Catalog, time_ms: int | None
@@ -93,9 +99,9 @@ class VersionedState:
         self.position = position
         self.limits = history.limits
         self.names = catalog.names
-        self._engine = history.engine
-        self._cut = cut
-        self._time_ms = time_ms
+        self.engine = history.engine
+        self.cut = cut
+        self.time_ms = time_ms
         self._definitions = catalog.definitions
         self.tables: Mapping[int, Table] = _Tables(self)
 
@@ -104,7 +110,7 @@ class VersionedState:
         packed = pack_position(self.position.offset, self.position.index)
         return Table(
             definition,
-            lambda store_id, _: PastStore(self._engine, store_id, self._cut, packed, self._time_ms, looks),
+            lambda store_id, _: PastStore(self.engine, store_id, self.cut, packed, self.time_ms, looks),
         )
 
     def read_page(

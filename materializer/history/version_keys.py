@@ -45,6 +45,15 @@ def offset_of(packed: int) -> int:
     return packed >> _INDEX_BITS
 
 
+def unpack_position(packed: int) -> tuple[int, int]:
+    """Return offset and index of a packed position.
+
+    >>> unpack_position(pack_position(7, 3))
+    (7, 3)
+    """
+    return packed >> _INDEX_BITS, packed & LAST_INDEX
+
+
 def stamp(time_ms: int, packed: int) -> bytes:
     """Return the stamp of a version, or of a cut by position."""
     return _STAMP.pack(_LAST - time_ms, _LAST - packed)

@@ -195,7 +195,7 @@ def _time_in(start: Any, now_ms: int) -> AtTime:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cuts:
+class Cuts:
     """The cut of each partition: its position if that is named, otherwise a time."""
 
     positions: dict[int, Position]
@@ -237,7 +237,7 @@ class _Opening:
         """Read the definitions where the cut is exact, or in the catalog."""
         cut, count = self._past.cut, self._database.partitions.count
         if isinstance(cut, AtTime):
-            cuts = _Cuts({}, cut.time_ms)
+            cuts = Cuts({}, cut.time_ms)
             sources = [CATALOG]
         else:
             try:
@@ -245,10 +245,10 @@ class _Opening:
             except ValueError as error:
                 self._reply.error(ValidationError(f"{self._past.text}: {error}"))
                 return
-            cuts, sources = _Cuts(positions, 0), list(positions)
+            cuts, sources = Cuts(positions, 0), list(positions)
         self._describe(sources, cuts, partial(self._on_definitions, cuts))
 
-    def _on_definitions(self, cuts: _Cuts, found: list[PastTables], position: ResultPosition) -> None:
+    def _on_definitions(self, cuts: Cuts, found: list[PastTables], position: ResultPosition) -> None:
         if cuts.positions:
             cuts = replace(cuts, time_ms=position.time_ms or 0)
         if not self._is_described:
@@ -261,12 +261,12 @@ class _Opening:
         else:
             self._describe(sources, cuts, partial(self._on_counts, cuts))
 
-    def _on_counts(self, cuts: _Cuts, found: list[PastTables], position: ResultPosition) -> None:
+    def _on_counts(self, cuts: Cuts, found: list[PastTables], position: ResultPosition) -> None:
         counted = [table for each in found for table in each.tables]
         self._proceed(self._database_at(cuts, position, found[0].tables, counted))
 
     def _describe(
-        self, sources: Sequence[int], cuts: _Cuts, done: Callable[[list[PastTables], ResultPosition], None]
+        self, sources: Sequence[int], cuts: Cuts, done: Callable[[list[PastTables], ResultPosition], None]
     ) -> None:
         def on_found(found: list[Any], positions: list[ResultPosition]) -> None:
             error = first_error(found)
@@ -281,7 +281,7 @@ class _Opening:
             self._database.peers[source].as_of(cuts.of(source), read, partial(fan_in.add, nth))
 
     def _database_at(
-        self, cuts: _Cuts, position: ResultPosition, tables: list[PastTable], counted: list[PastTable]
+        self, cuts: Cuts, position: ResultPosition, tables: list[PastTable], counted: list[PastTable]
     ) -> Database:
         """Return the Database for the handlers of reads, which use no other attributes."""
         live, past = self._database, self._past
@@ -296,7 +296,7 @@ class _Opening:
         database.clock = lambda: time_ms
         database.state = state
         database.partition = PastRouter(
-            [_PartitionAt(peer, cuts.of(partition_id)) for partition_id, peer in enumerate(live.peers)],
+            [PartitionAt(peer, cuts.of(partition_id)) for partition_id, peer in enumerate(live.peers)],
             state,
             live.loop,
             at=time_text(cuts.time_ms) if past.is_relative else None,
@@ -317,7 +317,7 @@ class _PastCounts:
         callback(counts_of(table, self._counts, self._position))
 
 
-class _PartitionAt:
+class PartitionAt:
     """A `Partition` at a cut."""
 
     def __init__(self, partition: PartitionWithHistory, cut: PartitionCut) -> None:
@@ -380,7 +380,7 @@ class PastRouter(Router):
     """A Router over partitions at a cut. Pages of a relative cut end with its time, `at`, in LastEvaluatedKey."""
 
     def __init__(
-        self, partitions: Sequence[_PartitionAt], catalog: PartitionState, scheduler: Any, *, at: str | None
+        self, partitions: Sequence[PartitionAt], catalog: PartitionState, scheduler: Any, *, at: str | None
     ) -> None:
         super().__init__(partitions, catalog, scheduler)
         self._at = at

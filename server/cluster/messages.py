@@ -48,12 +48,21 @@ from ...materializer.fold.storage import Stored
 from ...materializer.history.history import PartitionCut, TimeCut
 from ...materializer.history.requests import (
     DescribeTables,
+    Difference,
     GetItems,
+    ItemVersion,
     PastAnswer,
+    PastDifferences,
     PastItems,
+    PastMember,
+    PastMembers,
     PastRead,
     PastTable,
     PastTables,
+    PastVersions,
+    ReadDifferences,
+    ReadMembers,
+    ReadVersions,
 )
 from ...materializer.partition import Conflict, Found, Page, QueryRequest, ResultPosition, ScanRequest
 from ...model import errors
@@ -237,13 +246,15 @@ def _decode_read(message: WireMessage[R], data: PlainValue, limits: Limits) -> R
 # The past
 
 _PAST_TABLE: Final = WireMessage(PastTable)
-_GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN = range(4)
-_PAST_ITEMS, _PAST_PAGE, _PAST_TABLES = range(3)
+_GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN, _READ_VERSIONS, _READ_DIFFERENCES, _READ_MEMBERS = (
+    range(7)
+)
+_PAST_ITEMS, _PAST_PAGE, _PAST_TABLES, _PAST_VERSIONS, _PAST_DIFFERENCES, _PAST_MEMBERS = range(6)
 
 
 def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
     """Return a cut and a read: a time is an integer, a position is a list."""
-    encoded = cut.time_ms if isinstance(cut, TimeCut) else encode_position(cut)
+    encoded = _encode_cut(cut)
     match read:
         case GetItems(keys):
             return [encoded, _GET_ITEMS, keys]
@@ -253,12 +264,19 @@ def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
             return [encoded, _PAST_QUERY, encode_query(read)]
         case ScanRequest():
             return [encoded, _PAST_SCAN, encode_scan(read)]
+        case ReadVersions(table, pk, sk, since, before, limit):
+            earlier = None if since is None else _encode_cut(since)
+            return [encoded, _READ_VERSIONS, [table, pk, sk, earlier, before, limit]]
+        case ReadDifferences(table, since, start, limit):
+            return [encoded, _READ_DIFFERENCES, [table, _encode_cut(since), start, limit]]
+        case ReadMembers(transactions):
+            return [encoded, _READ_MEMBERS, transactions]
 
 
 def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRead]:
     """Return the cut and the read, compiled with the limits of this node."""
     encoded, tag, body = data
-    cut = TimeCut(encoded) if isinstance(encoded, int) else decode_position(encoded)
+    cut = _decode_cut(encoded)
     if tag == _GET_ITEMS:
         return cut, GetItems(decode_keys(body))
     if tag == _DESCRIBE_TABLES:
@@ -267,7 +285,28 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
         return cut, decode_query(body, limits)
     if tag == _PAST_SCAN:
         return cut, decode_scan(body, limits)
+    if tag == _READ_VERSIONS:
+        table, pk, sk, since, before, limit = body
+        earlier = None if since is None else _decode_cut(since)
+        return cut, ReadVersions(table, pk, sk, earlier, _pair(before), limit)
+    if tag == _READ_DIFFERENCES:
+        table, since, start, limit = body
+        return cut, ReadDifferences(table, _decode_cut(since), _pair(start), limit)
+    if tag == _READ_MEMBERS:
+        return cut, ReadMembers([(coordinator, place) for coordinator, place in body])
     raise ValueError(f"a read of the kind {tag!r}")
+
+
+def _encode_cut(cut: PartitionCut) -> PlainValue:
+    return cut.time_ms if isinstance(cut, TimeCut) else encode_position(cut)
+
+
+def _decode_cut(data: PlainValue) -> PartitionCut:
+    return TimeCut(data) if isinstance(data, int) else decode_position(data)
+
+
+def _pair(data: PlainValue) -> tuple[int, int] | None:
+    return None if data is None else (int(data[0]), int(data[1]))
 
 
 def encode_past_answer(value: PastAnswer) -> PlainValue:
@@ -279,6 +318,12 @@ def encode_past_answer(value: PastAnswer) -> PlainValue:
             return [_PAST_PAGE, PAGE.encode(value)]
         case PastTables(tables):
             return [_PAST_TABLES, [_PAST_TABLE.encode(each) for each in tables]]
+        case PastVersions():
+            return [_PAST_VERSIONS, value]
+        case PastDifferences():
+            return [_PAST_DIFFERENCES, value]
+        case PastMembers(members):
+            return [_PAST_MEMBERS, members]
 
 
 def decode_past_answer(data: PlainValue) -> PastAnswer:
@@ -288,6 +333,14 @@ def decode_past_answer(data: PlainValue) -> PastAnswer:
         return PastItems([decode_stored(each) for each in body])
     if tag == _PAST_PAGE:
         return PAGE.decode(body)
+    if tag == _PAST_VERSIONS:
+        versions, before = body
+        return PastVersions([ItemVersion(*each) for each in versions], _pair(before))
+    if tag == _PAST_DIFFERENCES:
+        differences, following = body
+        return PastDifferences([Difference(*each) for each in differences], _pair(following))
+    if tag == _PAST_MEMBERS:
+        return PastMembers([[PastMember(*each) for each in members] for members in body])
     return PastTables([_PAST_TABLE.decode(each) for each in body])
 
 
