@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
-from .lib.command_group import as_typer_reads
+from .lib.command_group import AGES, as_typer_reads
 from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
 from .lib.settings import GlobalOptions
 
@@ -47,9 +47,10 @@ class Program(TyperGroup):
 
     def load(self, name: str) -> None:
         """Import a command and replace its placeholder."""
-        target, summary = COMMANDS[name]
+        target, summary, has_ages = COMMANDS[name]
         module, _, member = target.partition(":")
-        command = _typer_command(getattr(import_module(f".{module}", __package__), member))
+        loaded = getattr(import_module(f".{module}", __package__), member)
+        command = _typer_command(loaded, AGES if has_ages else {})
         command.name = name
         command.help = summary if isinstance(command, TyperGroup) else f"{summary}\n\n{command.help}"
         self.commands[name] = command
@@ -130,12 +131,12 @@ def _discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _typer_command(command: Any) -> Any:
+def _typer_command(command: Any, context_settings: dict[str, Any]) -> Any:
     """Return the typer command of a function, or the group of a Typer."""
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False)
-    alone.command()(as_typer_reads(command))
+    alone.command(context_settings=context_settings)(as_typer_reads(command))
     return typer.main.get_command(alone)
 
 

@@ -8,10 +8,14 @@ from typing import NamedTuple
 
 
 class CommandModule(NamedTuple):
-    """A command: its function or typer group, as `module:name`, and its effect in one sentence."""
+    """A command: its function or typer group, as `module:name`, and its effect in one sentence.
+
+    `has_ages` is whether its words may be ages such as -1h, which are not options.
+    """
 
     target: str
     summary: str
+    has_ages: bool = False
 
 
 COMMANDS = {
@@ -23,12 +27,17 @@ COMMANDS = {
         "commands.status:status", "Print the address of a server, its log, its size and how it syncs the log."
     ),
     "table": CommandModule("commands.table:app", "Create, list, describe, change and delete tables."),
-    "item": CommandModule("commands.item:app", "Put, get, update and delete items."),
+    "item": CommandModule("commands.item:app", "Put, get, update and delete items, and read their history."),
     "query": CommandModule(
         "commands.query:query", "Print the items with one partition key, in the order of their sort key."
     ),
     "scan": CommandModule(
         "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
+    ),
+    "diff": CommandModule(
+        "commands.diff:diff",
+        "Print the items that differ between two states of a table, or of two tables.",
+        has_ages=True,
     ),
     "tx": CommandModule("commands.tx:tx", "Run a list of writes, or of gets, as one transaction."),
     "explain": CommandModule(

@@ -1,12 +1,13 @@
-"""`foldb item`: read and write single items, or put many from JSON Lines."""
+"""`foldb item`: read and write single items, put many from JSON Lines, and read the history of an item."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from ..lib.batch_writer import BatchWriter, Placed
-from ..lib.command_group import CommandGroup
+from ..lib.command_group import AGES, CommandGroup
+from ..lib.differences import Pages, attributes, blamed, check_cut, context_row, version_row
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
 from ..lib.options import (
@@ -24,7 +25,7 @@ from ..lib.options import (
 from ..lib.output import counted
 from ..lib.progress import progress
 from ..lib.session import Session, consumed
-from ..lib.values import item_of, line_name, read_item, read_json, read_lines
+from ..lib.values import item_of, line_name, plain, read_item, read_json, read_lines
 
 app = CommandGroup()
 
@@ -130,6 +131,102 @@ def delete(
         "ReturnValues": "ALL_OLD",
     }
     _write(session, "DeleteItem", table, body, condition, placeholders.lifted(), show_old)
+
+
+@app.command()
+def history(
+    session: Session,
+    table: TableArgument,
+    key: KeyWords,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="CUT", help="Print only what was written after this point of history."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="CUT", show_default="now", help="Print what was written up to this point."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Print at most N versions.")] = 100,
+) -> None:
+    """Print the versions of an item and the writes to it that were refused, the newest first.
+
+    Example: foldb item history Music Kyuss 'Space Cadet'
+    """
+    body = _history_request(session, table, key, until)
+    if since is not None:
+        body["From"] = check_cut(since)
+    pages = Pages(session.client, "ItemHistory", body)
+    is_typed = session.settings.typed
+    rows = (version_row(each, is_typed=is_typed) for each in pages.entries("Versions", limit))
+    count = session.output.rows(rows, first=("position", "time", "kind"))
+    more = " · more: --limit" if "Next" in pages.answer else ""
+    session.output.say(f"{counted(count, 'version')} · up to {pages.answer['To']}{more}")
+
+
+@app.command()
+def blame(session: Session, table: TableArgument, key: KeyWords, as_of: AsOf = None) -> None:
+    """Print which write set each attribute of an item. The exit code is 3 if there is no item.
+
+    Example: foldb item blame Music Kyuss 'Space Cadet'
+    """
+    pages = Pages(session.client, "ItemHistory", _history_request(session, table, key, as_of))
+    is_typed = session.settings.typed
+    rows = [
+        {
+            "attribute": name,
+            "value": value if is_typed else plain(value),
+            "position": version["Position"],
+            "time": version["Time"],
+        }
+        | context_row(version)
+        for name, value, version in blamed(pages.entries("Versions"))
+    ]
+    if not rows:
+        raise CommandError(f"no item with this key in {name_as_of(table, as_of)}", ExitCode.NOT_FOUND)
+    session.output.rows(rows)
+
+
+@app.command(context_settings=AGES)
+def diff(
+    session: Session,
+    table: TableArgument,
+    words: Annotated[
+        list[str], typer.Argument(metavar="KEY... CUT CUT", help="The key as in `item get`, and two cuts.")
+    ],
+) -> None:
+    """Print each attribute of an item that differs between two points of history.
+
+    Example: foldb item diff Music Kyuss 'Space Cadet' -1h -0
+    """
+    for word in words:
+        if word.startswith("--"):
+            raise CommandError(f"no such option: {word}. See `foldb item diff --help`.", ExitCode.USAGE)
+    if len(words) < 3:
+        raise CommandError(
+            "write the key and two cuts, as in `foldb item diff TABLE KEY -1h -0`", ExitCode.USAGE
+        )
+    *key, since, until = words
+    items = []
+    for cut in (since, until):
+        name = name_as_of(table, check_cut(cut))
+        shape = session.shape(name)
+        request = {"TableName": name, "Key": shape.read_key(key, is_typed=session.settings.typed)}
+        items.append(session.client.call("GetItem", request).get("Item"))
+    count = session.output.rows(
+        attributes(*items, is_typed=session.settings.typed), first=("kind", "attribute")
+    )
+    session.output.say(f"{counted(count, 'attribute')} changed")
+
+
+def _history_request(session: Session, table: str, key: Sequence[str], until: str | None) -> dict[str, Any]:
+    """Return the request for the history of an item up to a cut; None is now."""
+    shape = session.shape(name_as_of(table, None if until is None else check_cut(until)))
+    body = {"TableName": table, "Key": shape.read_key(key, is_typed=session.settings.typed)}
+    return body if until is None else body | {"To": until}
 
 
 def update_of(lifted: Lifted, clauses: UpdateClauses) -> str:

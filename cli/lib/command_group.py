@@ -22,6 +22,9 @@ import typer
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
+AGES: Final = {"ignore_unknown_options": True}
+"""The context settings of a command whose words may be ages such as -1h, which are not options."""
+
 _SESSION: Final = "session"
 _CONTEXT: Final = "ctx"
 

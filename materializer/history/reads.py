@@ -74,13 +74,19 @@ def _of_versions(
 ) -> PastVersions | PastDifferences | PastMembers:
     match read:
         case ReadVersions(since=since):
-            return read_versions(
-                history.engine, read, state.cut, None if since is None else history.at(since).cut
-            )
+            return read_versions(history.engine, read, state.cut, _stamp_at(history, since))
         case ReadDifferences(since=since):
             return read_differences(history.at(since), state, read)
         case ReadMembers(transactions):
             return PastMembers([_members(history, name) for name in transactions])
+
+
+def _stamp_at(history: VersionHistory, cut: PartitionCut | None) -> bytes | None:
+    """Return the stamp of a cut; None if everything that can be read is after it."""
+    try:
+        return None if cut is None else history.at(cut).cut
+    except HorizonError:
+        return None
 
 
 def _described(table: Table) -> PastTable:

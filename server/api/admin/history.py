@@ -175,7 +175,9 @@ async def _resolve(database: Database, text: str, names: list[str], now_ms: int)
     if isinstance(cut, AtTime):
         if cut.time_ms > now_ms:
             raise ValidationError(f"{cut_text(cut)} is in the future: a cut is a point of history")
-        tables, _ = await _read(database, CATALOG, TimeCut(cut.time_ms), read, PastTables)
+        tables = PastTables([])
+        if names:
+            tables, _ = await _read(database, CATALOG, TimeCut(cut.time_ms), read, PastTables)
         cuts = Cuts({}, cut.time_ms)
     else:
         found = [await _read(database, each.partition, each, read, PastTables) for each in positions]
