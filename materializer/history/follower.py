@@ -56,7 +56,6 @@ from ..refold import FoldError, ReadableLog, fold_record, more_void
 from .attribution import AttributionWriter, roll_back_attribution
 from .engine import DamagedHistoryError, Engine, HistoryInUseError
 from .memory_engine import MemoryEngine
-from .rocks_engine import RocksEngine
 from .timeline import Figures, put_clock_row, put_timeline_row, roll_back
 from .version_history import VersionHistory
 from .version_keys import pack_position
@@ -442,11 +441,15 @@ def open_history(folder: Path, log: FollowedLog, partition: int, clock: Clock = 
     Raises:
         HistoryInUseError: Another process has opened the history.
     """
+    from .rocks_engine import RocksEngine  # the library of RocksDB: a serving process does not load it
+
     return Follower(RocksEngine(folder / f"{partition}"), log, partition, clock)
 
 
 def delete_idle_histories(folder: Path) -> None:
     """Delete the histories in `folder` that no process has open. An open one begins again after a trim by itself."""
+    from .rocks_engine import RocksEngine
+
     for each in sorted(folder.glob("[0-9]*")):
         with suppress(HistoryInUseError):
             engine = RocksEngine(each)
