@@ -70,6 +70,8 @@ STEP_S: Final = 0.005
 _BATCH_VERSIONS: Final = 1_000
 _CHECKPOINT_RECORDS: Final = 10_000
 _CHECKPOINT_VERSIONS: Final = 50_000
+# The time between two checkpoints, in multiples of what the first one took: used tokens of ten minutes may be many.
+_CHECKPOINT_SPACING: Final = 20
 _SYNC_S: Final = 1.0
 
 _HEAD: Final = b"H"
@@ -119,7 +121,7 @@ class Follower:
         self._base = self._genesis.base
         self._void: frozenset[Void] = frozenset()
         self._records: Iterator[Record] | None = None
-        self._synced_at = clock()
+        self._synced_at = self._next_save_at = clock()
         try:
             fault = self._load()
         except DamagedHistoryError as error:
@@ -312,11 +314,14 @@ class Follower:
         if self.state.log_time > before:
             put_clock_row(self._writer.batch, offset, self.state.log_time)
         self._last = _identity(record)
-        if (
+        is_due = (
             record.offset - self._saved_offset >= _CHECKPOINT_RECORDS
             or self._writer.versions - self._saved_versions >= _CHECKPOINT_VERSIONS
-        ):
+        )
+        if is_due and self._clock() >= self._next_save_at:
+            started_at = self._clock()
             self._save()
+            self._next_save_at = self._clock() + _CHECKPOINT_SPACING * (self._clock() - started_at)
 
     def begin_command(self, offset: int, index: int, command: Command) -> None:
         """Set the times of the versions that the command will write."""
