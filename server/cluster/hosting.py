@@ -13,7 +13,7 @@ from ...materializer.partition import Partition
 from ...model.errors import FoldbError
 from ..partitions import Partitions
 
-_RETRY_S: Final = 0.5
+_RETRY_S: Final = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,8 @@ class HostedPartitions:
         except (FoldbError, OSError) as error:
             logger.warning("cannot open partition %d: %s; trying again", partition_id, error)
             await asyncio.sleep(_RETRY_S)
-        self.opening.discard(partition_id)
+        finally:
+            self.opening.discard(partition_id)
         if partition_id in self._assigned and partition_id in self.partitions.hosted:
             self.catch_up(partition_id)
         else:

@@ -78,7 +78,7 @@ class ClusterRebuilds:
         """Return the sum of all progress; when it is done, the parts of all nodes.
 
         Raises:
-            ServiceUnavailableError: A part of the table moved to another node meanwhile.
+            ServiceUnavailableError: A part of the table moved to another node during the rebuild.
         """
         each = self._progress.values()
         is_done = all(one["Status"] == "DONE" for one in each)

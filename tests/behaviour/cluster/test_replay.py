@@ -1,6 +1,7 @@
 """Three nodes in this process on a real broker: their states are compared, rebuilt, snapshotted and restored."""
 
 import json
+import subprocess
 import threading
 import time
 import uuid
@@ -17,6 +18,8 @@ from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
 from foldb.materializer.snapshot import SnapshotHead, write_snapshot
+from foldb.materializer.snapshot_scheduler import COMMAND
+from foldb.materializer.snapshot_worker import SnapshotJob
 from tests.behaviour.cli.conftest import at, lines
 from tests.support.raw import ask
 from tests.support.tables import table_request
@@ -227,7 +230,7 @@ def test_a_restart_from_a_snapshot_keeps_the_feed(three: Three) -> None:
     restarts = three.nodes[1]
     folder = restarts.settings.path
     assert folder is not None
-    lines(at(folder)("snapshot", "make", three.log))
+    subprocess.run(COMMAND, input=SnapshotJob(str(folder), kafka=three.log).encode(), check=True)
     put(range(20, 30))
     before = {*restarts._serving.node.partitions.hosted}
     three.nodes.remove(restarts)
