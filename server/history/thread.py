@@ -5,26 +5,29 @@ import logging
 from collections.abc import Collection
 
 from ...log.commands import Position
-from ...log.log import Deliver, Log
+from ...log.log import Log
 from ...materializer.history.follower import Follower, memory_history
 from ...materializer.history.history import NotFoldedError, PartitionCut
 from ...materializer.history.reads import read_past
 from ...materializer.history.requests import PastAnswer, PastRead
 from ...model.errors import InternalServerError, RequestError
-from ...streams.feed import ThreadExecutor
+from ...streams.feed.serial_executor import SerialExecutor
 from .reader import OnRead
 
 logger = logging.getLogger(__name__)
 
 
 class HistoryThread:
-    """A `PastReader` over a log in memory."""
+    """A `PastReader` over a log in memory.
 
-    def __init__(self, log: Log, deliver: Deliver) -> None:
-        """`deliver` schedules a callback on the loop."""
+    Attributes:
+        executor: Runs the reads, one after another.
+    """
+
+    def __init__(self, log: Log, executor: SerialExecutor) -> None:
+        self.executor = executor
         self._log = log
         self._partitions = log.genesis(0).partitions
-        self._executor = ThreadExecutor("history", deliver)
         self._followers: dict[int, Follower] = {}
 
     def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
@@ -47,11 +50,11 @@ class HistoryThread:
                 found = InternalServerError(), Position(partition_id, -1)
             done(*found)
 
-        self._executor.submit(job, answer)
+        self.executor.submit(job, answer)
 
     def host(self, partition_ids: Collection[int]) -> None:
         """Do nothing: partitions of a log in memory stay where they are."""
 
     async def close(self) -> None:
         """Answer the reads under way, and end the thread."""
-        await asyncio.to_thread(self._executor.close)
+        await asyncio.to_thread(self.executor.close)

@@ -151,6 +151,7 @@ class Partitions:
         memory: The memory limit.
         histories: Replays of changes that feeds do not keep.
         historical_reads: Open ranges of such changes, read page by page.
+        past_reads: Reads of the past of these partitions.
         long_reads: The reads that are longer than one portion.
     """
 
@@ -196,7 +197,7 @@ class Partitions:
             partial(check_horizon, log),
         )
         self.historical_reads = HistoricalReads(self.histories, loop)
-        self._past_reads = PastReads(self._past_reader(deliver), loop, self.count, self._is_shared)
+        self.past_reads = PastReads(self._past_reader(deliver), loop, self.count, self._is_shared)
 
     def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
         """Fold a partition from what is stored of it: the log after its newest snapshot.
@@ -222,13 +223,13 @@ class Partitions:
             worker.open(self._progress)
         feed.serve(self._writing, self._reading_files)
         partition: PartitionWithHistory = HistoricalPartition(
-            self._partition(worker, feed), worker, self._past_reads
+            self._partition(worker, feed), worker, self.past_reads
         )
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
         if self._settings.history:
-            self._past_reads.begin(partition_id)
+            self.past_reads.begin(partition_id)
         return replica
 
     def restore(self, partition_id: int) -> StoredPartition:
@@ -277,13 +278,13 @@ class Partitions:
         self._writing.submit(lambda: None, lambda _: written.set())
         await written.wait()  # the partition may be opened again, and finds its changes complete
         self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
-        self._past_reads.reader.host(self.hosted)
+        self.past_reads.reader.host(self.hosted)
 
     async def close_all(self) -> None:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
         self.memory.close()
         self.histories.close()
-        await self._past_reads.reader.close()
+        await self.past_reads.reader.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
         items = sum(hosted.worker.statistics().items for hosted in self.hosted.values())
@@ -373,7 +374,7 @@ class Partitions:
         """Return the reader of the histories, in another process if that can read the log."""
         settings = self._settings
         if not self._is_shared and not isinstance(self.log, LocalLog):
-            return HistoryThread(self.log, deliver)
+            return HistoryThread(self.log, ThreadExecutor("history", deliver))
         return HistoryProcess(
             HistoryJob(
                 self.log.genesis(0).log_id.hex(),

@@ -71,9 +71,9 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
     )
     for hosted in node.partitions.hosted.values():
         hosted.feed.serve(InlineExecutor(), InlineExecutor())
-    reader = node.partitions._past_reads.reader
+    reader = node.partitions.past_reads.reader
     assert isinstance(reader, HistoryThread)
-    reader._executor = InlineExecutor()  # type: ignore[assignment]  # it has the same methods
+    reader.executor = InlineExecutor()
     for operation, body in before:
         made = await _ask(node, operation, body)
         assert not made.error, (operation, body, made.error)

@@ -96,6 +96,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
+    ("GetItem", {"TableName": f"{TABLE}@2.0", "Key": KEY, "ReturnConsumedCapacity": "INDEXES"}),
     ("ListBackups", {**ON_TABLE, "Limit": 1, "BackupType": "ALL", "TimeRangeUpperBound": 4_000_000_000}),
     ("ListTables", {"Limit": 1, "ExclusiveStartTableName": "aaa"}),
     ("ListTagsOfResource", {"ResourceArn": ARN}),
