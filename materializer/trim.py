@@ -43,7 +43,8 @@ from .refold import refold, refold_log
 from .snapshot import SnapshotHead, UnusableError, load_state, read_head, write_snapshot
 from .snapshots import Snapshots
 
-STREAM_RETENTION_MS: Final = 24 * 3_600_000
+_DAY_MS: Final = 24 * 3_600_000
+STREAM_RETENTION_MS: Final = _DAY_MS
 
 Voids: TypeAlias = list[frozenset[Void]]
 """The void commands of each partition, of the whole log."""
@@ -163,6 +164,7 @@ def bounds_of(state: PartitionState, retention_ms: int) -> list[Bound]:
             f"streams and subscriptions of {', '.join(sorted(kept))} keep changes since {time_text(kept_ms)}"
         )
         bounds.append(Bound(TrimCut(time_ms=kept_ms), reason))
+    bounds += _bounds_of_restores(state)
     base = 0 if state.genesis is None else state.genesis.base
     for subscription in state.subscriptions.values():
         offsets = {
@@ -176,6 +178,24 @@ def bounds_of(state: PartitionState, retention_ms: int) -> list[Bound]:
         time_ms = None if offsets else _begin_ms(subscription.settings.get("Start"), subscription.created_ms)
         bounds.append(Bound(TrimCut(time_ms, offsets), reason))
     return bounds
+
+
+def _bounds_of_restores(state: PartitionState) -> Iterator[Bound]:
+    """Yield the cuts from which tables are, or may be, restored."""
+    for backup in state.backups.values():
+        reason = f"the backup {backup.name} of {backup.definition.name} has the items of {time_text(backup.cut_ms)}"
+        yield Bound(TrimCut(time_ms=backup.cut_ms), reason)
+    for table in state.tables.values():
+        name, recovery, restore = table.definition.name, table.definition.recovery, table.definition.restore
+        if recovery is not None:
+            earliest_ms = max(recovery.enabled_ms, state.log_time - recovery.days * _DAY_MS)
+            reason = (
+                f"{name} can be restored to any time since {time_text(earliest_ms)} (point-in-time recovery)"
+            )
+            yield Bound(TrimCut(time_ms=earliest_ms), reason)
+        if restore is not None and restore.in_progress:
+            reason = f"{name} is being restored from the items of {time_text(restore.cut_ms)}"
+            yield Bound(TrimCut(time_ms=restore.cut_ms), reason)
 
 
 def verify_foundation(

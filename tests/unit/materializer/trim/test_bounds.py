@@ -11,12 +11,15 @@ from foldb.materializer import trim as trim_module
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
 from foldb.materializer.trim import TrimRefusedError, bounds_of
+from foldb.model.backups import Backup
 from foldb.model.sequence_numbers import sequence_number
 from foldb.model.subscriptions import Subscription
+from foldb.model.tables import Recovery, Restore
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.materializer.trim.trims import filled, segments, trim
 
 MIDDLE = 90
+DAY_MS = 24 * 3_600_000
 
 
 @pytest.fixture
@@ -76,3 +79,36 @@ def test_a_subscription_without_checkpoint_keeps_its_changes(state: PartitionSta
 
 def test_a_state_without_streams_has_no_bounds(state: PartitionState) -> None:
     assert bounds_of(state, 1) == []
+
+
+def test_a_backup_keeps_the_history_from_its_cut(state: PartitionState) -> None:
+    [table] = state.tables.values()
+    state.backups["arn"] = Backup("arn", "monthly", table.definition, 10_020, 10_021, 3, 30)
+
+    [bound] = bounds_of(state, 1)
+
+    assert bound.cut.time_ms == 10_020
+    assert bound.reason.startswith("the backup monthly of t has the items of")
+
+
+@pytest.mark.parametrize(("enabled_ms", "earliest_ms"), [(10_000, 90_000_000), (95_000_000, 95_000_000)])
+def test_point_in_time_recovery_keeps_its_window(
+    enabled_ms: int, earliest_ms: int, state: PartitionState
+) -> None:
+    [table] = state.tables.values()
+    state.log_time = 90_000_000 + 2 * DAY_MS
+    table.define(replace(table.definition, recovery=Recovery(enabled_ms, days=2)))
+
+    [bound] = bounds_of(state, 1)
+
+    assert bound.cut.time_ms == earliest_ms
+    assert "point-in-time recovery" in bound.reason
+
+
+def test_a_restore_in_progress_keeps_its_cut(state: PartitionState) -> None:
+    [table] = state.tables.values()
+    table.define(replace(table.definition, restore=Restore(1, "old", "arn", 10_030)))
+
+    [bound] = bounds_of(state, 1)
+
+    assert bound.cut.time_ms == 10_030
