@@ -41,6 +41,8 @@ PORTION_BYTES: Final = 256 * 1024
 
 _COMMAND_BYTES: Final = 256
 _RETRY_SECONDS: Final = 1.0
+# Seconds between two looks whether all partitions have the definition of the table.
+_POLL_SECONDS: Final = 0.005
 _RESTORER: Final = Context(request_id="", source="restore")
 
 logger = logging.getLogger(__name__)
@@ -150,6 +152,9 @@ class Copy:
         definition = self._definition
         if definition is None or definition.restore is None:
             self._ended(self._table_id)
+            return
+        if not self._state.is_applied_everywhere(self._state.rollout.version):
+            self._timer = self._scheduler.call_later(_POLL_SECONDS, self.advance)
             return
         own = data_partitions(self._state.partitions)
         progress = self._state.restores.get(self._table_id)
