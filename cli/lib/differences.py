@@ -142,7 +142,7 @@ def difference_text(difference: dict[str, Any], *, is_typed: bool) -> str:
 def blamed(versions: Iterator[Version]) -> Iterator[tuple[str, Value, Version]]:
     """Yield each attribute of the newest version, its value, and the version that set it.
 
-    It reads no more versions than needed. Nothing is yielded if there is no item.
+    It stops at the version that set the last attribute. Nothing is yielded if there is no item.
     """
     written = (version for version in versions if version["Kind"] != "refused")
     newest = next(written, None)

@@ -168,6 +168,8 @@ ROWS = {
     "H2": "verify",
     "H3": "past reads",
     "H4": "consistent cut",
+    "H5": "history of an item",
+    "H6": "differences between cuts",
     "H10": "snapshots",
     "H11": "audit",
     "X1": "time to live",

@@ -104,7 +104,7 @@ def test_every_file_that_a_document_names_is_there(document: Path) -> None:
 
 def test_the_page_of_operations_lists_each_with_its_own_row() -> None:
     page = (ROOT / "docs" / "foldb-operations.md").read_text()
-    listed = re.findall(r"^\| `(\w+)` \| (?:monitor|read|administer)", page, re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)` \| (?:monitor|read|administer|history)", page, re.MULTILINE)
 
     assert sorted(ADMIN) == sorted(listed)
 
