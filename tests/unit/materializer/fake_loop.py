@@ -2,7 +2,6 @@
 
 import asyncio
 import heapq
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -27,7 +26,6 @@ class FakeLoop:
         self._ready: deque[Callable[[], object]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
-        self._called_by_thread = threading.Event()
 
     def clock(self) -> int:
         """Milliseconds since 1970."""
@@ -41,12 +39,6 @@ class FakeLoop:
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
         self._ready.append(lambda: callback(*args))  # a deque, which any thread may append to
-        self._called_by_thread.set()
-
-    def wait_for_thread(self) -> None:
-        """Wait until a thread has scheduled a callback."""
-        assert self._called_by_thread.wait(30), "no thread answers"
-        self._called_by_thread.clear()
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=cast(asyncio.AbstractEventLoop, self))
