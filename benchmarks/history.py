@@ -14,9 +14,11 @@ import orjson
 from foldb.log.commands import Command, DefineTable, Position, Put
 from foldb.log.local import LocalLog
 from foldb.materializer.fold.read_requests import QueryRequest
+from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.history.follower import Follower, open_history
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
+from foldb.materializer.refold import refold
 from foldb.model.limits import MODERN
 from foldb.model.values import check_item, dump
 
@@ -56,7 +58,7 @@ def measure(options: Options) -> None:
         used, elapsed, follower = _follow(folder)
         rate = f"{at_least(len(keys) / used / GOAL_PUTS, 1)} of {GOAL_PUTS:,}"
         rows.append(["puts", f"{len(keys) / used:,.0f}/s, {rate}; {len(keys) / elapsed:,.0f}/s elapsed"])
-        rows += [*_reads(follower, keys), _bytes(folder, follower)]
+        rows += [_in_memory(folder, len(keys)), *_reads(follower, keys), _bytes(folder, follower)]
     with temporary_folder() as folder:
         commands: Iterator[Command] = chain([_table(_INDEX)], _puts(keys[:_KEYS], dice), logs.updates(keys))
         logs.append(folder, commands, create=True)
@@ -69,7 +71,7 @@ def measure(options: Options) -> None:
                 f"{count / used:,.0f}/s, {rate}; {count / elapsed:,.0f}/s elapsed",
             ]
         )
-        rows.append(_bytes(folder, follower))
+        rows += [_in_memory(folder, count), _bytes(folder, follower)]
     show("history", ["", "figure"], rows)
     _pages(options, dice)
 
@@ -142,6 +144,13 @@ def _follow(folder: Path) -> tuple[float, float, Follower]:
     follower = open_history(folder / "history", LocalLog.open_reader(folder / "data"), 0)
     follower.catch_up()
     return time.process_time() - used, time.perf_counter() - start, follower
+
+
+def _in_memory(folder: Path, count: int) -> list[str]:
+    """Return the rate of the same fold without versions, which bounds that of a history."""
+    state, start = PartitionState(), time.process_time()
+    refold(state, LocalLog.open_reader(folder / "data").read(0))
+    return ["the same fold in memory", f"{count / (time.process_time() - start):,.0f}/s"]
 
 
 def _table(*indexes: dict[str, Any]) -> DefineTable:
