@@ -8,7 +8,7 @@ what a crash leaves behind, is in log/FORMAT.md.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -131,7 +131,7 @@ def prepare(
         _refuse_to_pass(bounds, candidates[-1])
     candidates = [each for each in candidates if all(bound.cut.allows(each) for bound in bounds)]
     latest_ms = _latest_time(job, bounds)
-    with _locked(disk, job.folder):
+    with _locked(disk, job.folder), _removed_on_failure(disk, job.folder, log.foundation):
         while candidates:
             header = candidates.pop()
             foundation = _write(disk, job, log, header, voids, progress)
@@ -139,6 +139,7 @@ def prepare(
             if latest_ms is None or foundation.time_ms <= latest_ms:
                 break
         else:
+            _remove_unnamed(disk, job.folder, log.foundation)
             return None
         if job.archive is not None:
             _archive(disk, part, header, job.archive)
@@ -262,9 +263,7 @@ def _write(
 ) -> Foundation:
     """Write the bases and the heads of both copies. The heads get no name yet."""
     folder, sequence = job.folder, header.chain.sequence
-    current = log.foundation
-    for copy in FOLDERS:
-        remove_unused(disk, folder / copy, None if current is None else current.sequence)
+    _remove_unnamed(disk, folder, log.foundation)
     bases, hashes, log_times = [], [], []
     for partition, end in enumerate(header.chain.ends):
         state, chain = _folded_to(log, partition, end, voids[partition], progress)
@@ -334,6 +333,23 @@ def _locked(disk: Filesystem, folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.close()
+
+
+@contextmanager
+def _removed_on_failure(disk: Filesystem, folder: Path, current: Foundation | None) -> Iterator[None]:
+    """Remove the files of a trim that failed: after a full disk they would take the room of the log."""
+    try:
+        yield
+    except (FoldbError, OSError):
+        with suppress(OSError):
+            _remove_unnamed(disk, folder, current)
+        raise
+
+
+def _remove_unnamed(disk: Filesystem, folder: Path, current: Foundation | None) -> None:
+    """Remove the files of all foundations except the one in force."""
+    for copy in FOLDERS:
+        remove_unused(disk, folder / copy, None if current is None else current.sequence)
 
 
 @contextmanager

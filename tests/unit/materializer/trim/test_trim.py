@@ -218,6 +218,23 @@ class TestVerification:
         assert segments(disk) == before
         assert newest(disk, FOLDER) is None
 
+    @pytest.mark.parametrize("room", [100, 1_000, 2_500, 4_000])
+    def test_a_full_disk_removes_nothing_and_keeps_its_room(
+        self, room: int, disk: FakeDisk, log: LocalLog
+    ) -> None:
+        before = segments(disk)
+        used = disk.used()
+        disk.space = used + room
+
+        with pytest.raises(OSError, match="No space"):
+            trim(log, disk, MIDDLE)
+
+        assert segments(disk) == before
+        assert disk.used() == used
+        disk.space = None
+        trim(log, disk, MIDDLE)
+        assert digest_of(log) == untrimmed()[0]
+
     def test_a_foundation_that_was_not_verified_is_not_used(self, disk: FakeDisk, log: LocalLog) -> None:
         prepared = prepare(disk, TrimJob(FOLDER, TrimCut(offsets={0: 50})), lambda *_: None)
         prepare(disk, TrimJob(FOLDER, TrimCut(offsets={0: MIDDLE})), lambda *_: None)
