@@ -7,6 +7,7 @@ from ...model.cuts import parse_cut
 from ...model.values import Item, Value
 from .client import Client
 from .errors import CommandError, ExitCode
+from .options import without_separator
 from .output import Row
 from .values import plain, plain_item, write_json
 
@@ -31,16 +32,17 @@ _SIGNS: Final = {"put": "+", "change": "~", "remove": "-"}
 
 
 def check_cut(text: str) -> str:
-    """Return a cut of the command line.
+    """Return a cut of the command line, without the `@` that footers print before it.
 
     Raises:
         CommandError: The text is not a cut.
     """
+    cut = without_separator(text)
     try:
-        parse_cut(text)
+        parse_cut(cut)
     except ValueError as error:
         raise CommandError(str(error), ExitCode.USAGE) from None
-    return text
+    return cut
 
 
 class Pages:

@@ -56,11 +56,19 @@ Where: TypeAlias = Annotated[
 IndexOption: TypeAlias = Annotated[
     str | None, typer.Option("--index", metavar="NAME", help="Read this index.")
 ]
+
+
+def without_separator(cut: str) -> str:
+    """Return a cut without the `@` that footers print before it."""
+    return cut.removeprefix(SEPARATOR)
+
+
 AsOf: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--as-of",
         metavar="CUT",
+        parser=without_separator,
         help="Read the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
     ),
 ]

@@ -26,7 +26,7 @@ def test_an_item_is_read_as_it_was(music: Foldb) -> None:
     assert [{"Artist": "Kyuss", "Plays": 1, "Song": "A"}] == lines(result)
     assert re.fullmatch(r"1 item · 0\.5 RCU · as of @3 \(.*\)\n", result.stderr)
     assert [{"Artist": "Kyuss", "Plays": 2, "Song": "A"}] == lines(
-        music("item", "get", "Music", "Kyuss", "A", "--as-of", "4.0")
+        music("item", "get", "Music", "Kyuss", "A", "--as-of", "@4.0")
     )
 
 
