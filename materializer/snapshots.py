@@ -371,6 +371,8 @@ class Snapshots:
             raise UnusableError(
                 f"its name states another position than its head, {head.partition}:{head.offset}"
             )
+        if offset < log.begin(self._partition) - 1:
+            raise UnusableError("a trim removed its record from the log")
         end = log.end(self._partition)
         if offset >= end:
             raise UnusableError(f"the log ends before it, at {end - 1}: was it restored from a backup?")

@@ -129,6 +129,21 @@ def test_snapshots_before_the_horizon_are_removed(disk: FakeDisk) -> None:
     assert old < log.begin(0)
 
 
+def test_a_snapshot_from_before_the_horizon_is_not_used(disk: FakeDisk) -> None:
+    log = filled(disk, ENTRIES[:30])
+    snapshots = Snapshots(FOLDER, disk)
+    old = snapshots.path(snapshots.make(log).head.offset)
+    node = disk.names_cached[old]
+    append(log, *ENTRIES[30:])
+    trim(log, disk, MIDDLE)
+
+    disk.names_cached[old] = node  # a copy of the folder brought it back
+
+    [offset] = snapshots.offsets()
+    assert "a trim removed its record" in str(snapshots.examine(offset, log).fault)
+    assert snapshots.load_newest(log).head is None
+
+
 def test_a_snapshot_of_a_log_without_new_records_is_made(disk: FakeDisk, log: LocalLog) -> None:
     trim(log, disk, 10**6)
     log.close()
