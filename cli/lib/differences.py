@@ -25,7 +25,10 @@ _REFUSED: Final = {
     "Reason": "cancellation_reason",
     "Message": "message",
     "ConditionExpression": "condition",
+    "Expected": "expected",
+    "ItemDigest": "digest",
     "UpdateExpression": "update",
+    "AttributeUpdates": "attribute_updates",
     "ExpressionAttributeNames": "names",
 }
 _SIGNS: Final = {"put": "+", "change": "~", "remove": "-"}

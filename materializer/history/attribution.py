@@ -94,8 +94,9 @@ class RefusedWrite(NamedTuple):
         code: The name of the error in the answer.
         reason: The code of this action's cancellation reason, if the write is part of a transaction.
         message: The text of the error, or of the reason.
-        condition: The condition; None if the write has none, or was refused because of another action.
-        update: The update expression.
+        dialect: The dialect of the expression (log/commands.py).
+        condition: The condition; None if the write has none, or if it held and another action was refused.
+        update: The update.
         names: The attribute names of the expressions.
         values: Their values, as JSON.
         context: The encoded context.
@@ -105,6 +106,7 @@ class RefusedWrite(NamedTuple):
     code: str
     reason: str | None
     message: str | None
+    dialect: str
     condition: str | None
     update: str | None
     names: dict[str, str] | None
@@ -313,6 +315,7 @@ def _refused_write(action: Effect | Action, code: str, reason: Reason) -> Refuse
         code,
         reason.code or None,
         reason.message,
+        "expression" if expression is None else expression.dialect,
         None if expression is None else expression.condition,
         None if expression is None else expression.update,
         None if expression is None else expression.names,

@@ -55,6 +55,12 @@ from .start_positions import read_integer
 _LIMIT: Final = 100
 _HIGHEST_LIMIT: Final = 1_000
 _NOW: Final = "-0"
+_CONDITIONS: Final = {"expression": "ConditionExpression", "legacy": "Expected", "digest": "ItemDigest"}
+_UPDATES: Final = {
+    "expression": "UpdateExpression",
+    "legacy": "AttributeUpdates",
+    "digest": "UpdateExpression",
+}
 _NEXT: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20}){1,2}")
 
 T = TypeVar("T", bound=PastAnswer)
@@ -298,8 +304,8 @@ def _refused(write: RefusedWrite) -> dict[str, Any]:
         "Error": write.code,
         "Reason": write.reason,
         "Message": write.message,
-        "ConditionExpression": write.condition,
-        "UpdateExpression": write.update,
+        _CONDITIONS[write.dialect]: write.condition,
+        _UPDATES[write.dialect]: write.update,
         "ExpressionAttributeNames": write.names,
         "ExpressionAttributeValues": None if write.values is None else orjson.Fragment(write.values),
     }

@@ -1,0 +1,284 @@
+"""The versions of items, the refused writes to them and the members of transactions, against a model of random logs."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from foldb.log.commands import Check, Context, Delete, Position, Put, Record, Transact, Update
+from foldb.materializer.fold import fold
+from foldb.materializer.fold.outcomes import (
+    MessageFolded,
+    Outcome,
+    Refused,
+    Transacted,
+    TransactionRefused,
+    TransactionStarted,
+)
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.history.attribution import members_of
+from foldb.materializer.history.follower import Follower, memory_history
+from foldb.materializer.history.history import History
+from foldb.materializer.history.reads import read_past
+from foldb.materializer.history.requests import ItemVersion, PastVersions, ReadVersions
+from foldb.materializer.history.version_keys import pack_position, unpack_position
+from tests.unit.materializer.history.past import ListLog, states
+from tests.unit.materializer.ledger import delete, put, update
+from tests.unit.materializer.partitions.cluster import Cluster
+from tests.unit.materializer.random_log import random_log
+
+Key = tuple[int, bytes, bytes]
+REFUSED = b"refused"
+
+
+def outcomes(records: Sequence[Record]) -> Iterator[tuple[Record, int, Any, Outcome]]:
+    """Yield record, index, command and outcome of each command, from a fold in memory."""
+    state = PartitionState()
+    for record in records:
+        for index, outcome in enumerate(fold(state, record)):
+            yield record, index, record.entry.commands[index], outcome
+
+
+def written(records: Sequence[Record]) -> dict[Key, dict[int, bytes | None]]:
+    """Return the versions of each key by packed position, from the differences between states, and its refusals."""
+    found: dict[Key, dict[int, bytes | None]] = defaultdict(dict)
+    before: dict[Key, bytes] = {}
+    for offset, index, state in states(records):
+        number = len(records[offset].entry.commands) - 1 if index is None else index
+        items = {
+            (table_id, pk, sk): stored[0]
+            for table_id, table in state.tables.items()
+            for _, pk, sk, stored in table.items.scan()
+        }
+        for key in items.keys() | before.keys():
+            if items.get(key) != before.get(key) and key[0] in state.tables:
+                found[key][pack_position(offset, number)] = items.get(key)
+        before = items
+    for record, index, command, outcome in outcomes(records):
+        if isinstance(outcome, Refused | TransactionRefused) and isinstance(
+            command, Put | Update | Delete | Transact
+        ):
+            for action in command.actions if isinstance(command, Transact) else [command]:
+                if not isinstance(action, Check):
+                    found[action.table, action.pk, action.sk][pack_position(record.offset, index)] = REFUSED
+    return found
+
+
+def read(history: History, key: Key, until: Position, limit: int = 1000, **options: Any) -> list[ItemVersion]:
+    """Return all pages of the history of a key."""
+    found: list[ItemVersion] = []
+    before = None
+    while True:
+        request = ReadVersions(*key, before=before, limit=limit, **options)
+        answer, _ = read_past(history, until, request, 1)
+        assert isinstance(answer, PastVersions)
+        found += answer.versions
+        before = answer.before
+        if before is None:
+            return found
+
+
+def content(version: ItemVersion) -> bytes | None:
+    return REFUSED if version.refused is not None else version.item
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_item_has_the_versions_and_refusals_of_the_log(seed: int) -> None:
+    records = random_log(seed, 80).records
+    follower = memory_history(ListLog(records), 0)
+    follower.catch_up()
+
+    model = written(records)
+    assert {REFUSED, None} <= {each for versions in model.values() for each in versions.values()}
+    for key, versions in model.items():
+        whole = read(follower.history, key, follower.history.position)
+        assert sorted(versions.items(), reverse=True) == [(each.position, content(each)) for each in whole]
+        assert whole == read(follower.history, key, follower.history.position, limit=3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_range_of_cuts_selects_versions(seed: int) -> None:
+    dice, records = random.Random(seed), random_log(seed, 80).records
+    follower = memory_history(ListLog(records), 0)
+    follower.catch_up()
+
+    for key, versions in written(records).items():
+        low, high = sorted(dice.randrange(len(records)) for _ in range(2))
+        found = read(follower.history, key, Position(0, high), since=Position(0, low), limit=2)
+        expected = [each for each in versions if low < unpack_position(each)[0] <= high]
+        assert sorted(expected, reverse=True) == [each.position for each in found]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_version_is_read_at_its_position_and_not_before(seed: int) -> None:
+    records = random_log(seed, 60).records
+    follower = memory_history(ListLog(records), 0)
+    follower.catch_up()
+    history = follower.history
+
+    for key in written(records):
+        older: bytes | None = None
+        for version in reversed(read(history, key, history.position)):
+            offset, index = unpack_position(version.position)
+            before = Position(0, offset, index - 1) if index else Position(0, offset - 1)
+            newer = older if version.refused is not None else version.item
+            for cut, expected in ((before, older), (Position(0, offset, index), newer)):
+                table = history.at(cut).tables.get(key[0])
+                stored = None if table is None else table.items.get(*key[1:])
+                assert expected == (None if stored is None else stored[0])
+            older = newer
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_version_has_the_context_of_its_command(seed: int) -> None:
+    records = random_log(seed, 80).records
+    follower = memory_history(ListLog(records), 0)
+    follower.catch_up()
+
+    for key in written(records):
+        for version in read(follower.history, key, follower.history.position):
+            offset, index = unpack_position(version.position)
+            command: Any = records[offset].entry.commands[index]
+            assert version.context is not None
+            assert command.context == Context.of(version.context)
+
+
+def test_a_restart_leaves_no_row_of_records_that_the_log_lost() -> None:
+    ledger = random_log(1, 60)
+    follower = memory_history(ListLog(ledger.records[:40]), 0)
+    follower.catch_up()
+    engine = follower._engine
+    cut = random_log(1, 60).records[:20]
+    half = memory_history(ListLog(cut), 0)
+    half.catch_up()
+    half._save()
+    for name in ("_rows", "_versions"):  # a checkpoint after 20 records, and all rows of 40
+        newer = dict(getattr(engine, name))
+        getattr(half._engine, name).update(
+            {each: newer[each] for each in newer.keys() - getattr(half._engine, name).keys()}
+        )
+    again = Follower(half._engine, ListLog(cut), 0)
+
+    fresh = memory_history(ListLog(cut), 0)
+    fresh.catch_up()
+    kinds = (b"W", b"X", b"R", b"U")
+    rows = [
+        {key: value for key, value in dict(each._engine._rows).items() if key[:1] in kinds}  # type: ignore[attr-defined]
+        for each in (again, fresh)
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.fixture(params=range(4))
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Four partitions with transactions over them, some of which are refused or aborted, in a random order."""
+    dice = random.Random(request.param)
+    made = Cluster(data=4)
+    tables = [made.create(name) for name in ("One", "Two")]
+
+    def action() -> Any:
+        table, key = dice.choice(tables), {"pk": {"S": str(dice.randrange(6))}}
+        when = dice.choice([None, None, "attribute_exists(pk)", "attribute_not_exists(pk)"])
+        match dice.randrange(4):
+            case 0:
+                return delete(table, key, when=when)
+            case 1:
+                return update(table, key, "SET n = :n", {":n": {"N": str(dice.randrange(3))}})
+            case 2 if when is not None:
+                check = put(table, key, when=when)
+                return Check(check.table, check.pk, check.sk, check.context, check.expression)
+        return put(table, {**key, "n": {"N": str(dice.randrange(9))}}, when=when)
+
+    for number in range(60):
+        if dice.random() < 0.4:
+            actions = {(each.table, each.pk): each for each in (action() for _ in range(3))}
+            transact = Transact(list(actions.values()), Context(f"T{number}"), None, b"")
+            made.fold(dice.choice(made.data), transact)
+        else:
+            command = action()
+            if not isinstance(command, Check):
+                made.write(command)
+        for _ in range(dice.randrange(6)):
+            made.disturb(dice)
+    made.settle()
+    return made
+
+
+def resolved(cluster: Cluster) -> Iterator[tuple[tuple[int, int], Transact, Outcome]]:
+    """Yield the name of each transaction, its command and its outcome at the client."""
+    for partition, records in enumerate(cluster.records):
+        started: dict[int, tuple[tuple[int, int], Transact]] = {}
+        for record, index, command, outcome in outcomes(records):
+            name = partition, pack_position(record.offset, index)
+            if isinstance(outcome, TransactionStarted):
+                started[outcome.transaction_number] = name, command
+            elif isinstance(command, Transact):
+                yield name, command, outcome
+            elif isinstance(outcome, MessageFolded):
+                for number, result, _ in outcome.resolved:
+                    yield *started[number], result
+
+
+def followers(cluster: Cluster) -> list[Follower]:
+    found = [memory_history(ListLog(records), each) for each, records in enumerate(cluster.records)]
+    for follower in found:
+        follower.catch_up()
+    return found
+
+
+def test_the_members_of_a_transaction_are_its_actions(cluster: Cluster) -> None:
+    histories = followers(cluster)
+
+    applied = 0
+    for name, command, outcome in resolved(cluster):
+        members = [
+            (each.table, each.pk, each.sk)
+            for follower in histories
+            for each in members_of(follower.history.engine, name)
+        ]
+        is_applied = isinstance(outcome, Transacted)
+        expected = [(each.table, each.pk, each.sk) for each in command.actions] if is_applied else []
+        assert sorted(expected) == sorted(members)
+        applied += is_applied
+    assert applied
+
+
+def test_a_refused_transaction_is_a_refusal_of_each_write(cluster: Cluster) -> None:
+    histories = followers(cluster)
+    expected: Counter[Key] = Counter()
+    for _, command, outcome in resolved(cluster):
+        if not isinstance(outcome, Transacted):
+            expected.update((a.table, a.pk, a.sk) for a in command.actions if not isinstance(a, Check))
+    keys = {(1, str(each).encode(), b"") for each in range(6)}
+    keys |= {(2, str(each).encode(), b"") for each in range(6)}
+    for records in cluster.records:
+        for _, _, command, outcome in outcomes(records):
+            if isinstance(outcome, Refused) and isinstance(command, Put | Update | Delete):
+                expected[command.table, command.pk, command.sk] += 1
+    assert expected.keys() <= keys
+    assert any(isinstance(outcome, TransactionRefused) for _, _, outcome in resolved(cluster))
+
+    for key in keys:
+        history = histories[cluster.home_of(key[0], key[1])].history
+        found = [each for each in read(history, key, history.position) if each.refused is not None]
+        assert expected[key] == len(found), key
+        assert all(each.context is not None for each in found)
+
+
+def test_versions_of_a_transaction_name_it(cluster: Cluster) -> None:
+    histories = followers(cluster)
+    applied = {
+        name: command for name, command, outcome in resolved(cluster) if isinstance(outcome, Transacted)
+    }
+
+    named = 0
+    for key in {(table, str(each).encode(), b"") for table in (1, 2) for each in range(6)}:
+        history = histories[cluster.home_of(key[0], key[1])].history
+        for version in read(history, key, history.position):
+            if version.transaction is not None:
+                command = applied[version.transaction[0], version.transaction[1]]
+                assert key in {(each.table, each.pk, each.sk) for each in command.actions}
+                named += 1
+    assert named
