@@ -32,7 +32,7 @@ class _Entry(NamedTuple):
 def read_versions(engine: Engine, read: ReadVersions, cut: bytes, since: bytes | None) -> PastVersions:
     """Return a page of the versions and refused writes that are visible at `cut` and not at `since`, both stamps."""
     key = StoreKeys(read.table).key(read.pk, read.sk)
-    first = cut if read.before is None else max(cut, stamp(read.before[0], read.before[1] - 1))
+    first = cut if read.before is None else stamp(read.before[0], read.before[1] - 1)
     entries = merge(
         _versions(engine, key, first, since),
         _refused(engine, key, first, since),
@@ -42,7 +42,7 @@ def read_versions(engine: Engine, read: ReadVersions, cut: bytes, since: bytes |
     size, last = 0, 0
     for entry in entries:
         written = stamp(entry.effective_time, entry.position)
-        if not is_visible(written, cut) or not is_visible(written, first):
+        if not is_visible(written, first):
             continue
         if found and (len(found) == read.limit or size > _PAGE_BYTES):
             return PastVersions(found, (found[-1].log_time, last))

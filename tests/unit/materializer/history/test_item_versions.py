@@ -20,13 +20,14 @@ from foldb.materializer.fold.outcomes import (
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.history.attribution import members_of
 from foldb.materializer.history.follower import Follower, memory_history
-from foldb.materializer.history.history import History
+from foldb.materializer.history.history import History, PartitionCut, TimeCut
 from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.requests import ItemVersion, PastVersions, ReadVersions
 from foldb.materializer.history.version_keys import pack_position, unpack_position
 from tests.unit.materializer.history.past import ListLog, states
 from tests.unit.materializer.ledger import delete, put, update
 from tests.unit.materializer.partitions.cluster import Cluster
+from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
 
 Key = tuple[int, bytes, bytes]
@@ -66,7 +67,9 @@ def written(records: Sequence[Record]) -> dict[Key, dict[int, bytes | None]]:
     return found
 
 
-def read(history: History, key: Key, until: Position, limit: int = 1000, **options: Any) -> list[ItemVersion]:
+def read(
+    history: History, key: Key, until: PartitionCut, limit: int = 1000, **options: Any
+) -> list[ItemVersion]:
     """Return all pages of the history of a key."""
     found: list[ItemVersion] = []
     before = None
@@ -282,3 +285,27 @@ def test_versions_of_a_transaction_name_it(cluster: Cluster) -> None:
                 assert key in {(each.table, each.pk, each.sk) for each in command.actions}
                 named += 1
     assert named
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4, 5, 6, 7, 9])
+def test_a_time_has_what_counts_as_written_at_it(seed: int) -> None:
+    """Of several partitions: a version may count before a refused write that is older in the log."""
+    dice, life = random.Random(seed), Life(seed)
+    life.live(steps=200)
+
+    late = 0
+    for partition, records in enumerate(life.cluster.records):
+        follower = memory_history(ListLog(records), partition)
+        follower.catch_up()
+        history = follower.history
+        times = range(records[0].time, history.closed_before)
+        for key in [
+            (table, str(n).encode(), b"") for table in history.definitions.newest() for n in range(12)
+        ]:
+            whole = read(history, key, history.position)
+            late += sum(each.effective_time < each.log_time for each in whole)
+            for _ in range(8 if whole and times else 0):
+                since, until = sorted(dice.choice(times) for _ in range(2))
+                found = read(history, key, TimeCut(until), since=TimeCut(since), limit=2)
+                assert [each for each in whole if since < each.effective_time <= until] == found
+    assert late
