@@ -70,7 +70,7 @@ STEP_S: Final = 0.005
 _BATCH_VERSIONS: Final = 1_000
 _CHECKPOINT_RECORDS: Final = 10_000
 _CHECKPOINT_VERSIONS: Final = 50_000
-# The time between two checkpoints, in multiples of what the first one took: used tokens of ten minutes may be many.
+# The pause after a checkpoint, in multiples of its duration: the state may have the used tokens of ten minutes.
 _CHECKPOINT_SPACING: Final = 20
 _SYNC_S: Final = 1.0
 
