@@ -3,8 +3,8 @@
     cut ──► the last segment boundary at or before it ──► nothing needs the records before it
         ──► archive ──► foundation, in two copies ──► verified by another process ──► LocalLog.trim
 
-Nothing is removed here except snapshots before the horizon, which a start no longer needs. The order of all steps, and
-what a crash leaves behind, is in log/FORMAT.md.
+Nothing is removed here except snapshots before the horizon, which a start no longer needs. log/FORMAT.md has the order
+of all steps, and the files after a crash at each of them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
