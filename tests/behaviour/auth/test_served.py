@@ -114,6 +114,23 @@ def test_boto3_writes_and_reads_with_a_key(server: Server) -> None:
     client.close()
 
 
+@pytest.mark.guarantee("SEC5")
+def test_a_restore_needs_the_history_of_its_source(server: Server) -> None:
+    """The new table has items that may be deleted in the source."""
+    name, target = server.make_table(), f"t-{uuid.uuid4().hex[:12]}"
+    admin = server.client(server.admin)
+    arn = admin.create_backup(TableName=name, BackupName="backup")["BackupDetails"]["BackupArn"]
+    request = {"TargetTableName": target, "BackupArn": arn}
+    reader = server.client(create(server.keys, "--admin", target, "--read", name))
+    restorer = server.client(create(server.keys, "--admin", target, "--read", name, "--history", name))
+
+    until(lambda: error(reader, "describe_table", TableName=name) is None)
+    assert "AccessDeniedException" == error(reader, "restore_table_from_backup", **request)
+    until(lambda: error(restorer, "restore_table_from_backup", **request) is None)
+    for client in (admin, reader, restorer):
+        client.close()
+
+
 @pytest.mark.spec("S97")
 def test_each_key_has_its_rights(server: Server) -> None:
     name, other = server.make_table(), server.make_table()

@@ -2,7 +2,9 @@
 
 import pytest
 
+from foldb.cli.lib.session import Session
 from tests.behaviour.cli.conftest import Foldb, lines
+from tests.support.raw import ask
 
 
 @pytest.fixture
@@ -54,6 +56,22 @@ def test_a_restore_in_place_prints_the_difference_first(music: Foldb) -> None:
     assert {"A": 1, "B": 1} == songs(music)
     again = music("restore", "Music", "--as-of", "3", "--in-place")
     assert (0, "Music is as it was at 3\n") == (again.exit_code, again.stderr)
+
+
+def test_an_item_that_changes_before_the_confirmation_is_kept(
+    music: Foldb, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    song = {"Artist": {"S": "Kyuss"}, "Song": {"S": "A"}, "Plays": {"N": "9"}}
+
+    def change(*_: object) -> None:
+        assert 200 == ask(url, "DynamoDB_20120810.PutItem", {"TableName": "Music", "Item": song}).status
+
+    monkeypatch.setattr(Session, "confirm", change)
+    result = music("restore", "Music", "--as-of", "3", "--in-place")
+
+    assert 10 == result.exit_code
+    assert "1 item had changed: run the command again to see them" in result.stderr
+    assert {"A": 9, "B": 1} == songs(music)
 
 
 def test_one_item_is_restored(music: Foldb) -> None:
