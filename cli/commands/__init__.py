@@ -40,6 +40,9 @@ COMMANDS = {
         has_ages=True,
     ),
     "tx": CommandModule("commands.tx:tx", "Run a list of writes, or of gets, as one transaction."),
+    "undo": CommandModule(
+        "commands.undo:undo", "Put back the items that a command, a transaction or a writer changed."
+    ),
     "explain": CommandModule(
         "commands.explain:app", "Print the items that a request reads or would write, and its capacity units."
     ),

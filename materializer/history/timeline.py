@@ -155,11 +155,7 @@ def late_growth(engine: Engine, store_id: int, time_ms: int) -> Figures:
 
 
 def late_rows(engine: Engine, store_id: int, time_ms: int) -> Iterator[tuple[int, Figures]]:
-<<<<<<< HEAD
-    """Yield each later command whose versions count at that time: its packed position, and its growth of the store."""
-=======
     """Yield the packed position of each later command whose versions count at that time, and the growth by them."""
->>>>>>> b733fb6 (history: plainer comments)
     cursor = engine.rows()
     for scale in range(1, _SCALES):
         prefix = LATE + store_id.to_bytes(4, "big") + bytes((scale,))

@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 
 from ...expressions import refuse_key_update
-from ...log.commands import Command, Expression
+from ...log.commands import Command, Context, Delete, Expression, Put, Source
 from ...materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
+from ...materializer.fold.storage import EncodedKey, Stored
 from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError, ResourceNotFoundError
 from ...model.tables import TableDefinition
@@ -31,6 +32,23 @@ def check_key_paths(definition: TableDefinition, expression: Expression) -> None
     if plan.update is not None:
         refuse_key_update(plan.update, definition.key.names)
     parameters.check_key_paths(plan, definition)
+
+
+def write_back(key: EncodedKey, item: Stored | None, digest: str, context: Context) -> Put | Delete:
+    """Return the write of a restore or undo: put an item back, or remove the present one if `item` is None.
+
+    It is refused if the present item does not have the digest (fold/writes.py: item_digest).
+    """
+    condition = Expression(digest, dialect="digest")
+    if item is None:
+        return Delete(*key, context, condition)
+    return Put(*key, *item, context, condition)
+
+
+def context_of(sent: Context, source: Source, reason: str | None) -> Context:
+    """Return the context of a request, with the source of a restore or undo and its reason."""
+    request_id, invocation_id, principal, _, depth, _ = sent.fields()
+    return Context(request_id, invocation_id, principal, source, depth, reason)
 
 
 def submit(

@@ -45,7 +45,7 @@ class Change:
         tx: The transaction, if the change is part of one.
         principal: The access key of the writer; None without authentication.
         request_id: The x-amzn-RequestId of the write.
-        source: api, ttl, trigger or restore.
+        source: api, ttl, trigger, restore or undo.
         depth: Number of triggers in the chain that led to the change.
         replay: Whether a replay delivers the change again.
         subscription: Name of the subscription that delivers it.

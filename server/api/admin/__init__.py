@@ -14,6 +14,7 @@ from . import (
     streams,
     subscriptions,
     trim,
+    undo,
     upgrade,
     wait,
 )
@@ -31,6 +32,7 @@ ADMIN = operations_in(
     streams,
     subscriptions,
     trim,
+    undo,
     upgrade,
     wait,
 )

@@ -66,7 +66,7 @@ _NEXT: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20}){1,2}")
 T = TypeVar("T", bound=PastAnswer)
 
 
-class _Cut(NamedTuple):
+class ResolvedCut(NamedTuple):
     """A cut of a request, and the tables at it.
 
     Attributes:
@@ -106,8 +106,8 @@ async def item_history(database: Database, body: dict[str, Any], caller: Caller)
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
     start = _read_next(body, 2)
     now_ms = database.clock()
-    until = await _resolve(database, _text(body, "To", _NOW), [name], now_ms)
-    since = await _resolve(database, body["From"], [], now_ms) if "From" in body else None
+    until = await resolve_cut(database, _text(body, "To", _NOW), [name], now_ms)
+    since = await resolve_cut(database, body["From"], [], now_ms) if "From" in body else None
     _check_order(since, until)
     table = until.table(name)
     key = body.get("Key")
@@ -123,7 +123,9 @@ async def item_history(database: Database, body: dict[str, Any], caller: Caller)
         None if start is None else (start[0], start[1]),
         limit,
     )
-    found, position = await _read(database, partition_id, until.cuts.of(partition_id), read, PastVersions)
+    found, position = await read_partition(
+        database, partition_id, until.cuts.of(partition_id), read, PastVersions
+    )
     members = await _members(database, found)
     own = PastMember(name, table.key.write(pk, sk), "")
     answer: dict[str, Any] = {
@@ -145,8 +147,8 @@ async def table_differences(database: Database, body: dict[str, Any], caller: Ca
     other = _table_name(body, "OtherTable") if "OtherTable" in body else name
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
     now_ms = database.clock()
-    since = await _resolve(database, _text(body, "From", None), [name], now_ms)
-    until = await _resolve(database, _text(body, "To", _NOW), [other], now_ms)
+    since = await resolve_cut(database, _text(body, "From", None), [name], now_ms)
+    until = await resolve_cut(database, _text(body, "To", _NOW), [other], now_ms)
     before, after = since.table(name), until.table(other)
     if before.id == after.id:
         _check_order(since, until)
@@ -163,7 +165,7 @@ async def table_differences(database: Database, body: dict[str, Any], caller: Ca
 # Cuts
 
 
-async def _resolve(database: Database, text: str, names: list[str], now_ms: int) -> _Cut:
+async def resolve_cut(database: Database, text: str, names: list[str], now_ms: int) -> ResolvedCut:
     """Return a cut and the tables at it.
 
     Raises:
@@ -183,18 +185,18 @@ async def _resolve(database: Database, text: str, names: list[str], now_ms: int)
             raise ValidationError(f"{cut_text(cut)} is in the future: a cut is a point of history")
         tables = PastTables([])
         if names:
-            tables, _ = await _read(database, CATALOG, TimeCut(cut.time_ms), read, PastTables)
+            tables, _ = await read_partition(database, CATALOG, TimeCut(cut.time_ms), read, PastTables)
         cuts = Cuts({}, cut.time_ms)
     else:
-        found = [await _read(database, each.partition, each, read, PastTables) for each in positions]
+        found = [await read_partition(database, each.partition, each, read, PastTables) for each in positions]
         tables = found[0][0]
         cuts = Cuts(
             {each.partition: each for each in positions}, max(position.time_ms or 0 for _, position in found)
         )
-    return _Cut(cut_text(cut), cuts, {each.definition.name: each.definition for each in tables.tables})
+    return ResolvedCut(cut_text(cut), cuts, {each.definition.name: each.definition for each in tables.tables})
 
 
-def _check_order(since: _Cut | None, until: _Cut) -> None:
+def _check_order(since: ResolvedCut | None, until: ResolvedCut) -> None:
     """Check that a cut is not after another, as far as that follows from their times and positions."""
     if since is None:
         return
@@ -210,7 +212,7 @@ def _end(position: Position) -> tuple[int, float]:
     return position.offset, float("inf") if position.index is None else position.index
 
 
-async def _read(
+async def read_partition(
     database: Database, partition_id: int, cut: PartitionCut, read: PastRead, kind: type[T]
 ) -> tuple[T, ResultPosition]:
     """Read the past of a partition.
@@ -245,7 +247,7 @@ async def _members(database: Database, found: PastVersions) -> dict[_Name, list[
     # A version of a transaction has a later log time than its decision, so at that time all parts are there.
     newest = TimeCut(max(each.log_time for each in found.versions))
     for partition_id in data_partitions(database.partitions.count):
-        parts, _ = await _read(database, partition_id, newest, ReadMembers(names), PastMembers)
+        parts, _ = await read_partition(database, partition_id, newest, ReadMembers(names), PastMembers)
         for name, part in zip(names, parts.members, strict=True):
             members[name] += part
     return members
@@ -321,8 +323,8 @@ def _position(partition_id: int, packed: int, count: int) -> str:
 
 async def _changes(
     database: Database,
-    since: _Cut,
-    until: _Cut,
+    since: ResolvedCut,
+    until: ResolvedCut,
     table: TableDefinition,
     start: list[int] | None,
     limit: int,
@@ -337,7 +339,9 @@ async def _changes(
         if len(found) == limit:
             return found, f"{partition_id}.0.0"
         read = ReadDifferences(table.id, since.cuts.of(partition_id), within, limit - len(found))
-        page, _ = await _read(database, partition_id, until.cuts.of(partition_id), read, PastDifferences)
+        page, _ = await read_partition(
+            database, partition_id, until.cuts.of(partition_id), read, PastDifferences
+        )
         found += [
             _difference(table.key.write(each.pk, each.sk), each.old, each.new)
             | {"Position": _position(partition_id, each.position, count), "Time": time_text(each.log_time)}
@@ -362,7 +366,10 @@ class _Comparison:
     """Compares two tables: the items of the first with those of the second, then the other items of the second."""
 
     def __init__(
-        self, database: Database, before: tuple[_Cut, TableDefinition], after: tuple[_Cut, TableDefinition]
+        self,
+        database: Database,
+        before: tuple[ResolvedCut, TableDefinition],
+        after: tuple[ResolvedCut, TableDefinition],
     ) -> None:
         self._limits = database.limits
         self._sides = [(_router(database, *side), side[1]) for side in (before, after)]
@@ -406,7 +413,7 @@ class _Comparison:
         return phase, key
 
 
-def _router(database: Database, cut: _Cut, definition: TableDefinition) -> PastRouter:
+def _router(database: Database, cut: ResolvedCut, definition: TableDefinition) -> PastRouter:
     """Return a router of reads of one table at a cut."""
     state = PartitionState(limits=database.limits)
     state.tables[definition.id] = Table(definition)

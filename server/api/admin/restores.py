@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from ....log.commands import Context, Delete, Expression, Put
+from ....log.commands import Context, Delete, Put
 from ....materializer.fold.outcomes import Applied, Outcome, Refused
 from ....materializer.history.history import PartitionCut, TimeCut
 from ....materializer.history.requests import DescribeTables
@@ -155,15 +155,11 @@ async def restore_items(database: Database, body: dict[str, Any], caller: Caller
     if not isinstance(name, str) or not isinstance(writes, list) or not 0 < len(writes) <= _WRITES_MAX:
         raise ValidationError(f"RestoreItems takes a TableName, and 1 to {_WRITES_MAX} Writes")
     definition = database.table(name).definition
-    context = _restoring(caller.context)
+    sent = caller.context
+    context = write_requests.context_of(sent, "restore", sent.reason)
     commands = [_command(database, definition, each, context) for each in writes]
     outcomes = await asyncio.gather(*(_submitted(database, command) for command in commands))
     return {"Applied": outcomes}
-
-
-def _restoring(context: Context) -> Context:
-    request_id, invocation_id, principal, _, depth, reason = context.fields()
-    return Context(request_id, invocation_id, principal, "restore", depth, reason)
 
 
 def _command(database: Database, definition: TableDefinition, write: Any, context: Context) -> Put | Delete:
@@ -176,12 +172,12 @@ def _command(database: Database, definition: TableDefinition, write: Any, contex
     digest = write.get("Digest") if isinstance(write, dict) else None
     if not isinstance(digest, str) or not isinstance(write.get("Key"), dict):
         raise ValidationError("Each of the Writes has a Key, a Digest, and an Item unless it removes one")
-    expression = Expression(digest, dialect="digest")
     check_item(write["Key"], limits)
     pk, sk = definition.key.read_key(write["Key"], limits)
+    key = definition.id, pk, sk
     item = write.get("Item")
     if item is None:
-        return Delete(definition.id, pk, sk, context, expression)
+        return write_requests.write_back(key, None, digest, context)
     if not isinstance(item, dict):
         raise ValidationError("The Item of a write is an object")
     size = check_item(item, limits)
@@ -190,7 +186,7 @@ def _command(database: Database, definition: TableDefinition, write: Any, contex
     error = index_key_error(definition, item, limits)
     if error is not None:
         raise error
-    return Put(definition.id, pk, sk, dump(item), size, context, expression)
+    return write_requests.write_back(key, (dump(item), size), digest, context)
 
 
 async def _submitted(database: Database, command: Put | Delete) -> bool:

@@ -125,6 +125,7 @@ OWN = {
     "RestoreItems": {"a writer", "an administrator"},
     "Status": {"a monitor", "an administrator"},
     "Streams": ALL,
+    "Undo": set(ROLES),  # it checks the rights to each table that it would change: test_undo_by_writer.py
     "Wait": {"a monitor", "an administrator"},
 }
 

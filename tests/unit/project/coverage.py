@@ -193,7 +193,6 @@ LATER = {
     "S92": "S3 by a plugin",
     "S96": "`foldb model`",
     "S99": "`foldb table roll`",
-    "F11": "the sources restore and undo: there are no such operations",
     "F22": "state in a table: a window that a stop cut off is counted again from the log",
     "T9": "after a confirmation it calls: a function that ignores `replay` has its usual effects",
     "H1": "one index alone (`--index`)",

@@ -104,11 +104,7 @@ def test_every_file_that_a_document_names_is_there(document: Path) -> None:
 
 def test_the_page_of_operations_lists_each_with_its_own_row() -> None:
     page = (ROOT / "docs" / "foldb-operations.md").read_text()
-<<<<<<< HEAD
     listed = re.findall(r"^\| `(\w+)` \| (?:monitor|read|write|administer|history)", page, re.MULTILINE)
-=======
-    listed = re.findall(r"^\| `(\w+)` \| (?:monitor|read|write|administer)", page, re.MULTILINE)
->>>>>>> ef969d8 (tests: the page of operations has rights to write; a line of examples fits)
 
     assert sorted(ADMIN) == sorted(listed)
 

@@ -294,6 +294,8 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         "Foldb_20261121.RestoreItems",
         {**ON_TABLE, "Writes": [{"Key": {**KEY, "q": {"N": "9"}}, "Digest": ""}]},
     ),
+    ("Foldb_20261121.Undo", {"Position": "1.0", "SkipConflicts": True, "DryRun": True, "Plan": "a"}),
+    ("Foldb_20261121.Undo", {**ON_TABLE, "Principal": "a", "From": "1", "To": "2", "DryRun": True}),
     ("Foldb_20261121.Wait", {"Position": "0"}),
 ]
 
