@@ -76,13 +76,8 @@ SCENE = """
     +stream list, +stream describe, stream tail, +stream stats,
     trigger add, +trigger list, +trigger show, +trigger lag, trigger pause, trigger resume, +trigger replay,
     +trigger test, +trigger explain, +dlq list, +dlq show, dlq edit, dlq retry, dlq drop, trigger reset, trigger remove,
-<<<<<<< HEAD
     +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild, restore, fork, backup create,
     +backup list, +backup describe, backup restore, backup delete, log copy, table delete,
-=======
-    +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild,
-    restore, fork, backup create, +backup list, +backup describe, backup restore, backup delete, log copy, table delete,
->>>>>>> ef969d8 (tests: the page of operations has rights to write; a line of examples fits)
     table create, log skip, upgrade
 """
 
