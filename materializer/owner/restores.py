@@ -1,7 +1,7 @@
 """The copies of items into tables that are being restored: a duty of the catalog's owner.
 
     page of the source at the cut ──► Load to the partitions that own the keys in the new table ──► RestoreProgress
-        ──► next page ... ──► RestoreProgress(done): the table becomes ACTIVE
+        ──► next page, read in the meantime ... ──► RestoreProgress(done): the table becomes ACTIVE
 
 All that a copy needs is in the state: the source, the cut, and the cursor of the last RestoreProgress. So another owner
 continues, after a crash or a failover, with the page after the cursor. Two owners at once do no harm, because an item
@@ -139,6 +139,10 @@ class Copy:
         self._timer: Cancellable | None = None
         self._is_closed = False
         self._has_failed = False
+        # The read of a page: its cursor, its answer if it came before it was needed, and whether the copy waits for it.
+        self._reading: Cursor | None = None
+        self._ahead: PastAnswer | RequestError | None = None
+        self._is_awaited = False
         # The page that is being loaded: its items, and the cursor after it.
         self._items: Iterator[bytes] = iter(())
         self._following = Cursor(0)
@@ -162,11 +166,12 @@ class Copy:
         if cursor.partition not in own:
             self._report(cursor, done=True)
             return
-        start = None if cursor.key is None else _key(definition, load(cursor.key))
-        request = ScanRequest(definition.restore.source_id, None, start=start, limit=PAGE_ITEMS)
-        source = self._partitions[cursor.partition]
-        cut = _cut(definition.restore, cursor.partition)
-        source.as_of(cut, request, partial(self._on_page, cursor))
+        if self._reading != cursor:
+            self._read(definition, cursor)
+        answer, self._ahead = self._ahead, None
+        self._is_awaited = answer is None
+        if answer is not None:
+            self._on_page(cursor, answer)
 
     def close(self) -> None:
         """Stop; commands in flight complete by themselves."""
@@ -182,7 +187,27 @@ class Copy:
             return None
         return table.definition
 
-    def _on_page(self, cursor: Cursor, answer: PastAnswer | RequestError, _: ResultPosition) -> None:
+    def _read(self, definition: TableDefinition, cursor: Cursor) -> None:
+        """Read the page after a cursor, now or while the page before it is loaded."""
+        assert definition.restore is not None, "a table that is being restored has a source"
+        self._reading, self._ahead, self._is_awaited = cursor, None, False
+        start = None if cursor.key is None else _key(definition, load(cursor.key))
+        request = ScanRequest(definition.restore.source_id, None, start=start, limit=PAGE_ITEMS)
+        source = self._partitions[cursor.partition]
+        cut = _cut(definition.restore, cursor.partition)
+        source.as_of(cut, request, lambda answer, _: self._on_read(cursor, answer))
+
+    def _on_read(self, cursor: Cursor, answer: PastAnswer | RequestError) -> None:
+        if cursor != self._reading:
+            return  # the copy was tried again since
+        if self._is_awaited:
+            self._is_awaited = False
+            self._on_page(cursor, answer)
+        else:
+            self._ahead = answer
+
+    def _on_page(self, cursor: Cursor, answer: PastAnswer | RequestError) -> None:
+        self._reading = None
         self._following = Cursor(cursor.partition + 1)
         if isinstance(answer, ResourceNotFoundError):  # the partition had no such table at the cut
             self._report(self._following)
@@ -190,8 +215,11 @@ class Copy:
             self._retry(answer)
         else:
             assert isinstance(answer, Page), "the answer to a scan is a page"
+            definition = self._definition
             if answer.last is not None:
                 self._following = Cursor(cursor.partition, answer.last)
+                if definition is not None:
+                    self._read(definition, self._following)
             self._items = iter(answer.items)
             self._positions = {}
             self._load_portion()
@@ -279,6 +307,7 @@ class Copy:
 
     def _retry(self, error: RequestError) -> None:
         """Continue at the cursor in the state, after a pause."""
+        self._reading = self._ahead = None
         if not self._has_failed:
             self._has_failed = True
             logger.warning(
