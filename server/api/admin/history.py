@@ -38,11 +38,12 @@ from ....materializer.history.requests import (
 )
 from ....materializer.history.version_keys import unpack_position
 from ....materializer.partition import Page, ResultPosition, ScanRequest
+from ....model import service
 from ....model.cuts import Ago, AtTime, cut_text, parse_cut, time_text
 from ....model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ....model.slots import CATALOG, data_partitions, partition_of_key
 from ....model.tables import TableDefinition, name_of
-from ....model.values import load
+from ....model.values import check_item, load
 from ...async_calls import answer_of, call
 from ...auth.rights import Demand, Right, check_history
 from ...database import Database
@@ -107,12 +108,14 @@ async def item_history(database: Database, body: dict[str, Any], caller: Caller)
     start = _read_next(body, 2)
     now_ms = database.clock()
     until = await resolve_cut(database, _text(body, "To", _NOW), [name], now_ms)
-    since = await resolve_cut(database, body["From"], [], now_ms) if "From" in body else None
+    since = await resolve_cut(database, _text(body, "From", None), [], now_ms) if "From" in body else None
     _check_order(since, until)
     table = until.table(name)
     key = body.get("Key")
     if not isinstance(key, dict) or not all(isinstance(value, dict) for value in key.values()):
         raise ValidationError("ItemHistory takes the Key of an item")
+    service.validate("GetItem", {"TableName": name, "Key": key})
+    check_item(key, database.limits)
     pk, sk = table.key.read_key(key, database.limits)
     partition_id = partition_of_key(table.id, pk, database.partitions.count)
     read = ReadVersions(
