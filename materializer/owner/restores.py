@@ -112,7 +112,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "Cursor":
-        """Parse what `encode` returned."""
+        """Parse the bytes that `encode` returns."""
         partition, key = orjson.loads(data)
         return cls(partition, None if key is None else key.encode())
 
