@@ -13,6 +13,7 @@ two cuts. This reads both tables. Otherwise the steps depend on the number of th
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -45,7 +46,7 @@ from ....model.slots import CATALOG, data_partitions, partition_of_key
 from ....model.tables import TableDefinition, name_of
 from ....model.values import check_item, load
 from ...async_calls import answer_of, call
-from ...auth.rights import Demand, Right, check_history
+from ...auth.rights import EVERYTHING, Demand, Past
 from ...database import Database
 from ..as_of import Cuts, PartitionAt, PastRouter
 from ..min_position import positions_of
@@ -93,16 +94,16 @@ class ResolvedCut(NamedTuple):
         return self.tables[name]
 
 
-def _demands(body: dict[str, Any]) -> list[Demand]:
-    """Return the tables, for the request log; the handlers check the right to their past."""
-    names = (body.get("TableName"), body.get("OtherTable"))
-    return [("foldb:ReadHistory", Right.NONE, name) for name in names if isinstance(name, str)]
+def _demands(body: dict[str, Any]) -> Iterator[Demand]:
+    """Yield the right to read the past of each table of the request."""
+    yield "foldb:ReadHistory", Past.READ, str(body.get("TableName", EVERYTHING))
+    if "OtherTable" in body:
+        yield "foldb:ReadHistory", Past.READ, str(body["OtherTable"])
 
 
 @admin_operation("ItemHistory", _demands)
-async def item_history(database: Database, body: dict[str, Any], caller: Caller) -> Answer:
+async def item_history(database: Database, body: dict[str, Any], _: Caller) -> Answer:
     """Return a page of the versions of an item, and of the refused writes to it."""
-    _check_right(body, caller)
     name = _table_name(body, "TableName")
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
     start = _read_next(body, 2)
@@ -143,9 +144,8 @@ async def item_history(database: Database, body: dict[str, Any], caller: Caller)
 
 
 @admin_operation("TableDifferences", _demands)
-async def table_differences(database: Database, body: dict[str, Any], caller: Caller) -> Answer:
+async def table_differences(database: Database, body: dict[str, Any], _: Caller) -> Answer:
     """Return a page of the items that differ."""
-    _check_right(body, caller)
     name = _table_name(body, "TableName")
     other = _table_name(body, "OtherTable") if "OtherTable" in body else name
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
@@ -425,11 +425,6 @@ def _router(database: Database, cut: ResolvedCut, definition: TableDefinition) -
 
 
 # Requests
-
-
-def _check_right(body: dict[str, Any], caller: Caller) -> None:
-    if caller.bearer is not None:
-        check_history(caller.bearer, _demands(body))
 
 
 def _table_name(body: dict[str, Any], member: str) -> str:

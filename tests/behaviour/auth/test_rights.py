@@ -107,6 +107,7 @@ def test_the_right_on_another_table_opens_nothing(operation: str) -> None:
 ROLES = {
     "nothing": Rights(),
     "a monitor": Rights(monitor=True),
+    "a historian": Rights(history=["*"]),
     "a reader of one table": Rights(read=["Cars"]),
     "a reader": Rights(read=["*"]),
     "a writer of one table": Rights(write=["Cars"]),
@@ -119,12 +120,14 @@ ALL = {"a reader", "a writer", "an administrator"}
 OWN = {
     "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
     "DescribeSubscription": ALL,
+    "ItemHistory": {"a historian", "an administrator"},
     "ListDeadLetters": ALL,
     "ListSubscriptions": ALL,
     "WaitForTriggers": ALL,
     "RestoreItems": {"a writer", "an administrator"},
     "Status": {"a monitor", "an administrator"},
     "Streams": ALL,
+    "TableDifferences": {"a historian", "an administrator"},
     "Undo": set(ROLES),  # it checks the rights to each table that it would change: test_undo_by_writer.py
     "Wait": {"a monitor", "an administrator"},
 }
@@ -195,6 +198,13 @@ def test_a_request_on_several_tables_needs_the_right_on_all(operation: str, body
 def test_all_streams_are_listed_for_a_key_that_reads_all() -> None:
     assert allows(key(Right.READ, "*"), demands_of("ListStreams")({}))
     assert not allows(key(Right.ADMIN, "Cars"), demands_of("ListStreams")({}))
+
+
+def test_a_comparison_of_tables_needs_the_right_to_the_past_of_both() -> None:
+    demands, historian = ADMIN["TableDifferences"].demands, bearing(Rights(history=["Cars"], write=["*"]))
+
+    assert allows(historian, demands({"TableName": "Cars", "OtherTable": "Cars"}))
+    assert not allows(historian, demands({"TableName": "Cars", "OtherTable": "Secrets"}))
 
 
 def test_a_reader_may_check_conditions_but_not_write() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
+from foldb.cli.lib.client import Client
 from foldb.model.cuts import time_text
 from tests.behaviour.cluster.processes import PARTITIONS, Nodes
 from tests.support.log_times import LogTimes, told
@@ -97,6 +99,37 @@ def test_the_past_is_read_at_either_node(nodes: Nodes) -> None:
         assert set(keys) <= {one["pk"]["S"] for one in found}
         now = each.scan(TableName="Cars@-0")["Items"]
         assert set(keys).isdisjoint(one["pk"]["S"] for one in now)
+
+
+@pytest.mark.soak
+@pytest.mark.spec("H5")
+def test_the_history_of_an_item_is_read_at_either_node(nodes: Nodes) -> None:
+    """Of a transaction over the partitions of both nodes, and of a refused one."""
+    one = client(nodes.urls[0])
+    keys = [f"history {n}" for n in range(8)]
+    writes = [{"Put": {"TableName": "Cars", "Item": item(key)}} for key in keys]
+    one.transact_write_items(TransactItems=writes)
+    for write in writes:
+        write["Put"]["ConditionExpression"] = "attribute_not_exists(pk)"
+    with pytest.raises(ClientError, match="TransactionCanceledException"):
+        one.transact_write_items(TransactItems=writes)
+
+    histories = []
+    for url in nodes.urls:
+        admin = Client(url)
+        answers = [
+            admin.admin("ItemHistory", {"TableName": "Cars", "Key": {"pk": {"S": key}}})["Versions"]
+            for key in keys
+        ]
+        histories.append(answers)
+        for key, versions in zip(keys, answers, strict=True):
+            assert ["refused", "put"] == [version["Kind"] for version in versions]
+            members = versions[1]["Transaction"]["Members"]
+            assert set(keys) - {key} == {member["Key"]["pk"]["S"] for member in members}
+            position = versions[1]["Position"]
+            changed = admin.admin("TableDifferences", {"TableName": "Cars", "From": position, "To": position})
+            assert [] == changed["Differences"]
+    assert histories[0] == histories[1]
 
 
 def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:

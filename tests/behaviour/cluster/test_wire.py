@@ -28,7 +28,22 @@ from foldb.materializer.fold.outcomes import (
     Units,
 )
 from foldb.materializer.history.history import TimeCut
-from foldb.materializer.history.requests import DescribeTables, GetItems, PastItems, PastTable, PastTables
+from foldb.materializer.history.requests import (
+    DescribeTables,
+    Difference,
+    GetItems,
+    ItemVersion,
+    PastDifferences,
+    PastItems,
+    PastMember,
+    PastMembers,
+    PastTable,
+    PastTables,
+    PastVersions,
+    ReadDifferences,
+    ReadMembers,
+    ReadVersions,
+)
 from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
 from foldb.model import errors, table_requests
 from foldb.model.backups import Backup
@@ -265,10 +280,14 @@ def test_items_read_in_isolation_arrive(found: list[Any]) -> None:
 
 
 cuts = st.builds(TimeCut, st.integers(0, 2**60)) | positions
+pairs = st.tuples(ids, ids)
 past_reads = (
     st.builds(GetItems, st.lists(st.tuples(ids, keys, keys), max_size=3))
     | st.builds(DescribeTables, st.lists(texts, max_size=3))
     | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
+    | st.builds(ReadVersions, ids, keys, keys, st.none() | cuts, st.none() | pairs, ids)
+    | st.builds(ReadDifferences, ids, cuts, st.none() | pairs, ids)
+    | st.builds(ReadMembers, st.lists(pairs, max_size=3))
     | st.builds(ScanRequest, ids, st.none() | texts)
 )
 
@@ -286,6 +305,10 @@ def test_answers_about_the_past_arrive_as_they_were() -> None:
         PastItems([None, (b"{}", 2)]),
         Page([b"{}"], 1, 2, b"{}", 3),
         PastTables([PastTable(definition, {7: [1, 2]})]),  # type: ignore[dict-item]  # a pair is a list then
+        PastVersions([ItemVersion(1, 2, 3, b"{}", b"context", [1, 2], None)], (2, 1)),
+        PastVersions([ItemVersion(1, 2, 3, None, None, None, ["put", "code", None])], None),
+        PastDifferences([Difference(b"p", b"", None, b"{}", 1, 2)], (1, 0)),
+        PastMembers([[PastMember("Cars", b"{}", "put")], []]),
     ):
         assert answer == wire.AS_OF.read_result(travelled(wire.AS_OF.result(answer)), ())
 

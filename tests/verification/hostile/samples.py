@@ -288,8 +288,10 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("Foldb_20261121.Fork", {**ON_TABLE, "TargetTableName": "forked"}),
     (
         "Foldb_20261121.ItemHistory",
-        {**ON_TABLE, "Key": {"p": {"S": "a"}}, "From": "0", "To": "-0", "Limit": 2},
+        {**ON_TABLE, "Key": KEY, "From": "-1h", "To": "-0", "Limit": 2, "Next": "1.1"},
     ),
+    ("Foldb_20261121.TableDifferences", {**ON_TABLE, "From": "-0", "To": "-0", "Limit": 2, "Next": "0.0.0"}),
+    ("Foldb_20261121.TableDifferences", {**ON_TABLE, "From": "-0", "OtherTable": "other", "Next": "1"}),
     ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
     ("Foldb_20261121.Rebuild", {**ON_TABLE, "IndexName": "gsi"}),
     ("Foldb_20261121.Status", {}),
