@@ -129,6 +129,7 @@ def test_the_history_of_an_item_is_read_at_either_node(nodes: Nodes) -> None:
             position = versions[1]["Position"]
             changed = admin.admin("TableDifferences", {"TableName": "Cars", "From": position, "To": position})
             assert [] == changed["Differences"]
+        admin.close()
     assert histories[0] == histories[1]
 
 
