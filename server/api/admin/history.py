@@ -63,7 +63,7 @@ _UPDATES: Final = {
     "legacy": "AttributeUpdates",
     "digest": "UpdateExpression",
 }
-_NEXT: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20}){1,2}")
+_NEXT: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){1,2}")
 
 T = TypeVar("T", bound=PastAnswer)
 
@@ -107,6 +107,8 @@ async def item_history(database: Database, body: dict[str, Any], _: Caller) -> A
     name = _table_name(body, "TableName")
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
     start = _read_next(body, 2)
+    if start is not None and start[1] == 0:
+        raise _not_a_next()
     now_ms = database.clock()
     until = await resolve_cut(database, _text(body, "To", _NOW), [name], now_ms)
     since = await resolve_cut(database, _text(body, "From", None), [], now_ms) if "From" in body else None
@@ -411,7 +413,7 @@ class _Comparison:
             if phase not in (0, 1):
                 raise ValueError(start)
             key = None if not last else self._sides[phase][1].key.read_key(orjson.loads(last), self._limits)
-        except (TypeError, ValueError, AttributeError, RequestError):
+        except (TypeError, ValueError, LookupError, AttributeError, RequestError):
             raise _not_a_next() from None
         return phase, key
 
