@@ -6,7 +6,7 @@ stop()  ──► answer the requests in flight, close the log, end the thread
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from difflib import get_close_matches
@@ -15,10 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
+import orjson
+
 from .model.cuts import SEPARATOR, parse_cut, split_name
 from .model.errors import RequestError
+from .server.api.admin.history import read_differences, read_item_history
 from .server.api.as_of import rename
+from .server.api.operation import Answer
 from .server.app import Serving, new_loop
+from .server.database import Database
 from .server.setting_keywords import SettingKeywords
 from .server.settings import SETTINGS, Settings
 
@@ -115,6 +120,62 @@ class Server:
         client.meta.events.register("provide-client-params.dynamodb", partial(_name_cut, cut))
         client.meta.events.register("after-call.dynamodb.BatchGetItem", _drop_cuts)
         return client
+
+    def history(
+        self, table: str, key: dict[str, Any], *, since: str | None = None, until: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the versions of an item and the refused writes to it, the newest first, as ItemHistory returns them.
+
+        Args:
+            table: The name of the table.
+            key: The key, in DynamoDB JSON: `{"id": {"S": "o-1"}}`.
+            since: Yield only what was written after this cut.
+            until: Yield only what was written up to this cut; None is now.
+
+        Raises:
+            ValueError: The table did not exist, or the key or a cut is invalid. The text says which.
+        """
+        yield from self._pages(
+            read_item_history, {"TableName": table, "Key": key}, "Versions", since=since, until=until
+        )
+
+    def differences(
+        self, table: str, since: str, until: str | None = None, *, other: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the items of a table that differ between two cuts, as TableDifferences returns them.
+
+        Args:
+            table: The name of the table.
+            since: The earlier cut.
+            until: The later cut; None is now.
+            other: The name of another table, which is compared as it was at `until`.
+
+        Raises:
+            ValueError: A table did not exist, or a cut is invalid. The text says which.
+        """
+        body = {"TableName": table} if other is None else {"TableName": table, "OtherTable": other}
+        yield from self._pages(read_differences, body, "Differences", since=since, until=until)
+
+    def _pages(
+        self,
+        read: Callable[[Database, dict[str, Any]], Coroutine[Any, Any, Answer]],
+        body: dict[str, Any],
+        member: str,
+        **cuts: str | None,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the entries of all pages of ItemHistory or TableDifferences."""
+        names = {"since": "From", "until": "To"}
+        body |= {names[name]: cut for name, cut in cuts.items() if cut is not None}
+        while True:
+            page = asyncio.run_coroutine_threadsafe(read(self._serving.node, body), self._loop)
+            try:
+                answer = orjson.loads(page.result().body)
+            except RequestError as error:
+                raise ValueError(error.message) from None
+            yield from answer[member]
+            if "Next" not in answer:
+                return
+            body |= {name: answer[name] for name in ("From", "To", "Next") if name in answer}
 
     def wait_for_triggers(self, timeout: float = 10.0) -> None:
         """Wait until every trigger has handled all changes, including changes that triggers write.

@@ -104,6 +104,17 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @admin_operation("ItemHistory", _demands)
 async def item_history(database: Database, body: dict[str, Any], _: Caller) -> Answer:
     """Return a page of the versions of an item, and of the refused writes to it."""
+    return await read_item_history(database, body)
+
+
+@admin_operation("TableDifferences", _demands)
+async def table_differences(database: Database, body: dict[str, Any], _: Caller) -> Answer:
+    """Return a page of the items that differ."""
+    return await read_differences(database, body)
+
+
+async def read_item_history(database: Database, body: dict[str, Any]) -> Answer:
+    """Answer a request of ItemHistory."""
     name = _table_name(body, "TableName")
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
     start = _read_next(body, 2)
@@ -145,9 +156,8 @@ async def item_history(database: Database, body: dict[str, Any], _: Caller) -> A
     return Answer(orjson.dumps(answer), position)
 
 
-@admin_operation("TableDifferences", _demands)
-async def table_differences(database: Database, body: dict[str, Any], _: Caller) -> Answer:
-    """Return a page of the items that differ."""
+async def read_differences(database: Database, body: dict[str, Any]) -> Answer:
+    """Answer a request of TableDifferences."""
     name = _table_name(body, "TableName")
     other = _table_name(body, "OtherTable") if "OtherTable" in body else name
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)

@@ -121,3 +121,23 @@ def test_a_client_at_a_cut_reads_the_past_with_the_same_requests() -> None:
             server.at("yesterday")
         client.close()
         past.close()
+
+
+@pytest.mark.spec("H5", "H6", served=False)
+def test_a_server_yields_histories_and_differences() -> None:
+    with foldb.serve() as server:
+        dynamodb = boto3.client("dynamodb", **server.boto3)
+        dynamodb.create_table(**table_request("Cars", "pk:S"))
+        key = {"pk": {"S": "a"}}
+        for colour in ("red", "blue"):
+            dynamodb.put_item(TableName="Cars", Item={**key, "colour": {"S": colour}})
+        dynamodb.delete_item(TableName="Cars", Key=key)
+        dynamodb.close()
+
+        removed, blue, red = server.history("Cars", key)
+        assert ["remove", "put", "put"] == [each["Kind"] for each in (removed, blue, red)]
+        assert [blue] == list(server.history("Cars", key, since=red["Position"], until=blue["Position"]))
+        [change] = server.differences("Cars", red["Position"], blue["Position"])
+        assert (red["Item"], blue["Item"]) == (change["Old"], change["New"])
+        with pytest.raises(ValueError, match="`soon` is not a cut"):
+            next(server.differences("Cars", "soon"))
