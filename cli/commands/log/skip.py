@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
-from ....log.commands import Context, Entry, Genesis, Position, Record, Skip
+from ....log.commands import Context, Entry, Genesis, Level, Position, Record, Skip
 from ....log.copy import first_entries
 from ....log.log import Appended
 from ....materializer.fold.fold_record import Void
 from ....materializer.foundation import initial_state
 from ....materializer.refold import FoldError, refold_log
 from ....model.errors import LogError
+from ....server.api.reasons import check_reason
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
 from ...lib.log_location import ReadableLog, SourceArgument, opened_to_write, source_of
@@ -50,11 +51,29 @@ def skip(
         _check(session, log, void)
     at = void.text(log.partitions)
     session.confirm(f"Declare @{at} ({', '.join(kinds)}) void? This cannot be undone.")
-    decision = Skip(void.offset, void.index, Context(""))
+    context = Context("", reason=_reason(session, log, void.partition))
+    decision = Skip(void.offset, void.index, context)
     offset = _append(found.location, log, void.partition, Entry(os.urandom(_ORIGIN_BYTES), 0, [decision]))
     session.output.row(
         {"position": Position(void.partition, offset, 0).text(log.partitions), "void": at, "commands": kinds}
     )
+
+
+def _reason(session: Session, log: ReadableLog, partition: int) -> str | None:
+    """Return the reason of --why, if the log has a level that can keep it.
+
+    Raises:
+        ValidationError: The reason is not valid, or the level is too low.
+    """
+    reason = session.settings.why
+    if reason is not None:
+        level = initial_state(log, partition).level
+        for record in log.read(partition, log.begin(partition)):
+            for command in record.entry.commands:
+                if isinstance(command, Genesis | Level):
+                    level = max(level, command.level)
+        check_reason(reason.encode(), level)
+    return reason
 
 
 def _check(session: Session, log: ReadableLog, void: Position) -> None:

@@ -56,6 +56,18 @@ def test_why_is_the_reason_of_a_command_line(tmp_path: Path) -> None:
     assert [("DefineTable", REASON), ("Put", "ticket 7"), ("Put", None)] == _reasons(tmp_path)
 
 
+def test_a_skip_has_its_reason_too(tmp_path: Path) -> None:
+    """It is appended to the log without a server."""
+    with foldb.serve(tmp_path, fsync="never") as server:
+        _foldb("table", "create", "Orders", "pk:S", "--db", server.endpoint_url)
+        _foldb("item", "put", "Orders", '{"pk": "a"}', "--db", server.endpoint_url)
+    [put] = [row for row in _foldb("log", "cat", tmp_path) if row["command"] == "Put"]
+    _foldb("log", "skip", put["position"], tmp_path, "--force", "--yes", "--why", REASON)
+
+    [skip] = [row for row in _foldb("log", "cat", tmp_path) if row["command"] == "Skip"]
+    assert REASON == skip["reason"]
+
+
 @pytest.mark.parametrize("reason", [" ", "a" * (REASON_BYTES + 1), "é" * (REASON_BYTES // 2 + 1)])
 def test_an_invalid_reason_changes_nothing(reason: str) -> None:
     with foldb.serve() as server:
