@@ -113,6 +113,7 @@ def test_a_request_that_is_not_as_it_should_be_gets_awss_words(request_: Request
     assert refusal(request_).startswith(told)
 
 
+@pytest.mark.guarantee("SEC2")
 def test_an_unsigned_reason_is_refused_and_a_signed_one_not() -> None:
     """The log keeps the reason beside the principal, who must have given it."""
     good = signed(fields={"x-foldb-reason": "ticket 7"})
