@@ -25,11 +25,11 @@ TABLES = ("Orders", "Stock")
 class Shop:
     """A served database with two tables, and its writers. Without --keys a principal is any access key id."""
 
-    def __init__(self, server: Any, folder: Path) -> None:
+    def __init__(self, server: Any, folder: Path, *, is_new: bool = True) -> None:
         self.server = server
         self.folder = folder
         self.client = self.writer("alice")
-        for name in TABLES:
+        for name in TABLES if is_new else ():
             self.client.create_table(**table_request(name, "pk:S"))
 
     def writer(self, principal: str) -> Any:
@@ -258,3 +258,26 @@ def test_a_request_without_an_undo_says_why(
 
     assert code == result.exit_code
     assert says in result.stderr
+
+
+def test_an_undo_after_a_trim_finds_the_version_of_the_foundation(tmp_path: Path) -> None:
+    """The command that wrote the version before was trimmed, with its principal."""
+    data = tmp_path / "data"
+    with foldb.serve(data, fsync="never", segment_bytes=20_000, stream_retention_ms=1) as server:
+        shop = Shop(server, data)
+        shop.put("kept", 1)
+        for n in range(60):
+            shop.client.put_item(TableName="Stock", Item={"pk": {"S": f"s{n}"}, "x": {"S": "x" * 900}})
+        begin = shop.run("log", "head", "-o", "json")
+    trimmed = CliRunner(env={"FOLDB_DB": str(data)}).invoke(
+        app, ["log", "trim", "--before", "50", "--yes"], prog_name="foldb", catch_exceptions=False
+    )
+    assert trimmed.exit_code == 0, trimmed.output
+    with foldb.serve(data, fsync="never") as server:
+        again = Shop(server, data, is_new=False)
+        position = again.put("kept", 2)
+        again.undo(position)
+        assert {"kept": 1} == again.items()
+        again.put("kept", 3, "mallory")
+        again.undo("--by", "mallory", "--from", json.loads(begin.stdout)[0]["position"], "Orders")
+        assert {"kept": 1} == again.items()
