@@ -47,9 +47,19 @@ def read_versions(engine: Engine, read: ReadVersions, cut: bytes, since: bytes |
         if found and (len(found) == read.limit or size > _PAGE_BYTES):
             return PastVersions(found, (found[-1].log_time, last))
         found.append(_described(engine, entry))
-        size += 0 if entry.stored is None else len(entry.stored[0])
+        size += _size_of(entry)
         last = entry.position
     return PastVersions(found, None)
+
+
+def _size_of(entry: _Entry) -> int:
+    """Return the bytes of the item, or of the expression of a refused write."""
+    if entry.stored is not None:
+        return len(entry.stored[0])
+    refused = entry.refused
+    if refused is None:
+        return 0
+    return sum(len(part) for part in (refused.values, refused.condition, refused.update) if part is not None)
 
 
 def _versions(engine: Engine, key: bytes, first: bytes, since: bytes | None) -> Iterator[_Entry]:

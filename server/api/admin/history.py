@@ -56,6 +56,9 @@ from .start_positions import read_integer
 
 _LIMIT: Final = 100
 _HIGHEST_LIMIT: Final = 1_000
+_TRANSACTIONS: Final = 50
+"""The transactions of one read, at most: each may have 100 keys of 3 KB, and a frame between nodes is limited."""
+
 _NOW: Final = "-0"
 _CONDITIONS: Final = {"expression": "ConditionExpression", "legacy": "Expected", "digest": "ItemDigest"}
 _UPDATES: Final = {
@@ -261,10 +264,13 @@ async def _members(database: Database, found: PastVersions) -> dict[_Name, list[
         return members
     # A version of a transaction has a later log time than its decision, so at that time all parts are there.
     newest = TimeCut(max(each.log_time for each in found.versions))
+    portions = [names[at : at + _TRANSACTIONS] for at in range(0, len(names), _TRANSACTIONS)]
     for partition_id in data_partitions(database.partitions.count):
-        parts, _ = await read_partition(database, partition_id, newest, ReadMembers(names), PastMembers)
-        for name, part in zip(names, parts.members, strict=True):
-            members[name] += part
+        for portion in portions:
+            read = ReadMembers(portion)
+            parts, _ = await read_partition(database, partition_id, newest, read, PastMembers)
+            for name, part in zip(portion, parts.members, strict=True):
+                members[name] += part
     return members
 
 

@@ -25,7 +25,7 @@ from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.requests import ItemVersion, PastVersions, ReadVersions
 from foldb.materializer.history.version_keys import pack_position, unpack_position
 from tests.unit.materializer.history.past import ListLog, states
-from tests.unit.materializer.ledger import delete, put, update
+from tests.unit.materializer.ledger import Ledger, delete, put, update
 from tests.unit.materializer.partitions.cluster import Cluster
 from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
@@ -309,3 +309,26 @@ def test_a_time_has_what_counts_as_written_at_it(seed: int) -> None:
                 found = read(history, key, TimeCut(until), since=TimeCut(since), limit=2)
                 assert [each for each in whole if since < each.effective_time <= until] == found
     assert late
+
+
+def test_a_page_ends_after_a_mebibyte_of_items_or_expressions() -> None:
+    ledger = Ledger()
+    table = ledger.create("T")
+    value = {"S": "x" * 300_000}
+    ledger.fold(put(table, {"pk": {"S": "a"}}))
+    for number in range(8):
+        changed = update(
+            table, {"pk": {"S": "a"}}, "SET v = :v, n = :n", {":v": value, ":n": {"N": str(number)}}
+        )
+        if number % 2:
+            assert changed.expression is not None
+            changed.expression.condition = "attribute_not_exists(pk)"
+        ledger.fold(changed)
+    follower = memory_history(ListLog(ledger.records), 0)
+    follower.catch_up()
+
+    history, key = follower.history, (table.definition.id, b"a", b"")
+    page, _ = read_past(history, history.position, ReadVersions(*key), 1)
+    assert isinstance(page, PastVersions)
+    assert 4 == len(page.versions)
+    assert 9 == len(read(history, key, history.position))
