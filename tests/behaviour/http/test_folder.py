@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -141,8 +142,13 @@ def test_it_listens_on_the_given_address_only(host: str, expected: str) -> None:
             for table in ("tcp", "tcp6")
             for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
         ]
+        own = set()
+        for descriptor in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed since
+                own.add(descriptor.readlink().name)
 
-    listening = {address for _, address, _, state, *_ in lines if state == "0A"}
+    # Another process may listen on this port of another address.
+    listening = {line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in own}
     assert {f"{expected}:{port:04X}"} == {
         address for address in listening if address.endswith(f":{port:04X}")
     }
