@@ -247,6 +247,8 @@ def test_an_unknown_key_takes_the_same_work_as_a_wrong_signature() -> None:
     """Counted, by function: a clock would see the machine."""
     verifier = Verifier(KEYS)
     unknown, wrong = signed(key_id="FOLDB000000000000000"), signed(secret="another one, which is not ours")
+    for request in (unknown, wrong):
+        work(Verifier(KEYS), request)  # the first request of a second parses its time for all
 
     assert work(verifier, unknown) == work(verifier, wrong)  # with a signing key to be made
     assert work(verifier, unknown) == work(verifier, wrong)  # and without
