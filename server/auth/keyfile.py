@@ -70,7 +70,7 @@ class Keys:
 
     Attributes:
         cluster_secret: The secret with which nodes authenticate each other; None if the file has none.
-        decoy: A secret that stands in for the secrets of unknown keys, so that their check takes as long.
+        decoy: The secret with which unknown keys are checked, so that a refusal takes as long as for a known key.
     """
 
     by_id: Mapping[str, Key]

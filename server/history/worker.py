@@ -114,7 +114,7 @@ class Histories:
         self.keep(())
 
     def _follow(self, partition_id: int) -> None:
-        """Fold for 5 ms, now, and again until the log has no more; then look again after a pause."""
+        """Fold for 5 ms at a time up to the end of the log, then poll the log after each pause."""
         timer = self._timers.pop(partition_id, None)
         if timer is not None:
             timer.cancel()

@@ -35,7 +35,7 @@ CONNECTIONS, MANY, FLOODING = 32, 1_280, 320
 MIB = 1 << 20
 # 64 KiB of pipelined requests per connection, and entries in flight.
 GROWTH_MAX = 64 * MIB + MANY * 64 * 1024
-# A second on a shared machine tells a collapse from noise, not 80 from 79.
+# On a shared machine one second of measurement shows a collapse, but not the difference between 79 and 80.
 GOODPUT_MIN = 0.8 if SOAK else 0.6
 ATTEMPTS = 3
 RECOVERY_S_MAX = 5.0

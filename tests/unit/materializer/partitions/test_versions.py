@@ -46,7 +46,7 @@ def _check_decisions(prepared: dict[TransactionId, int], record: Record) -> None
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_newest_versions_of_a_cluster_are_its_state(seed: int) -> None:
-    """After every record, whatever the order of the messages; and effective time never falls along a key."""
+    """The claim holds after every record, in any order of the messages. Effective time never falls along a key."""
     life = Life(seed, skew_ms=[0, 1000][seed % 2], level=[5, 2][seed % 3 == 0])
     life.live(steps=100)
     life.rest()
