@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from ...model.cuts import SEPARATOR, split_name
-from ..lib.differences import Pages, check_cut, difference_row, difference_text
+from ..lib.differences import Pages, difference_row, difference_text
 from ..lib.errors import CommandError, ExitCode
+from ..lib.options import check_cut
 from ..lib.output import counted
 from ..lib.session import Session
 

@@ -7,7 +7,7 @@ import typer
 
 from ..lib.batch_writer import BatchWriter, Placed
 from ..lib.command_group import AGES, CommandGroup
-from ..lib.differences import Pages, attributes, blamed, check_cut, context_row, version_row
+from ..lib.differences import Pages, attributes, blamed, context_row, version_row
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
 from ..lib.options import (
@@ -20,6 +20,7 @@ from ..lib.options import (
     ShowOld,
     TableArgument,
     UpdateClauses,
+    check_cut,
     name_as_of,
 )
 from ..lib.output import counted
@@ -141,13 +142,20 @@ def history(
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="CUT", help="Print only what was written after this point of history."
+            "--from",
+            metavar="CUT",
+            parser=check_cut,
+            help="Print only what was written after this point of history.",
         ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="CUT", show_default="now", help="Print what was written up to this point."
+            "--to",
+            metavar="CUT",
+            parser=check_cut,
+            show_default="now",
+            help="Print what was written up to this point.",
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Print at most N versions.")] = 100,
@@ -158,7 +166,7 @@ def history(
     """
     body = _history_request(session, table, key, until)
     if since is not None:
-        body["From"] = check_cut(since)
+        body["From"] = since
     pages = Pages(session.client, "ItemHistory", body)
     is_typed = session.settings.typed
     rows = (version_row(each, is_typed=is_typed) for each in pages.entries("Versions", limit))
@@ -224,7 +232,7 @@ def diff(
 
 def _history_request(session: Session, table: str, key: Sequence[str], until: str | None) -> dict[str, Any]:
     """Return the request for the history of an item up to a cut; None is now."""
-    shape = session.shape(name_as_of(table, None if until is None else check_cut(until)))
+    shape = session.shape(name_as_of(table, until))
     body = {"TableName": table, "Key": shape.read_key(key, is_typed=session.settings.typed)}
     return body if until is None else body | {"To": until}
 

@@ -9,7 +9,7 @@ import typer
 from ...model.values import Item, dump
 from ..lib.errors import CommandError, ExitCode
 from ..lib.key_arguments import KeyArguments
-from ..lib.options import TableArgument, Texts, name_as_of, without_separator
+from ..lib.options import TableArgument, Texts, check_cut, name_as_of
 from ..lib.output import counted
 from ..lib.read_requests import Reading
 from ..lib.session import Session
@@ -27,7 +27,7 @@ def restore(
         typer.Option(
             "--as-of",
             metavar="CUT",
-            parser=without_separator,
+            parser=check_cut,
             help="Restore the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
         ),
     ],

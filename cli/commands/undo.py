@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..lib.errors import CommandError, ExitCode
+from ..lib.options import check_cut
 from ..lib.output import counted
 from ..lib.session import Session
 from ..lib.values import plain_item, write_json
@@ -32,13 +33,18 @@ def undo(
         typer.Option(
             "--from",
             metavar="CUT",
+            parser=check_cut,
             help="With --by: undo its writes after this position (10482.3, 2:10482), time or age (-1h).",
         ),
     ] = None,
     last: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="CUT", show_default="now", help="With --by: undo its writes up to this cut."
+            "--to",
+            metavar="CUT",
+            parser=check_cut,
+            show_default="now",
+            help="With --by: undo its writes up to this cut.",
         ),
     ] = None,
     skip_conflicts: Annotated[

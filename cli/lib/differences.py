@@ -3,11 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from ...model.cuts import parse_cut
 from ...model.values import Item, Value
 from .client import Client
-from .errors import CommandError, ExitCode
-from .options import without_separator
 from .output import Row
 from .values import plain, plain_item, write_json
 
@@ -32,20 +29,6 @@ _REFUSED: Final = {
     "ExpressionAttributeNames": "names",
 }
 _SIGNS: Final = {"put": "+", "change": "~", "remove": "-"}
-
-
-def check_cut(text: str) -> str:
-    """Return a cut of the command line, without the `@` that footers print before it.
-
-    Raises:
-        CommandError: The text is not a cut.
-    """
-    cut = without_separator(text)
-    try:
-        parse_cut(cut)
-    except ValueError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
-    return cut
 
 
 class Pages:

@@ -5,7 +5,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ...model.cuts import SEPARATOR
+from ...model.cuts import SEPARATOR, parse_cut
+from .errors import CommandError, ExitCode
 from .literals import Lifted
 
 Texts: TypeAlias = list[str] | None
@@ -58,9 +59,18 @@ IndexOption: TypeAlias = Annotated[
 ]
 
 
-def without_separator(cut: str) -> str:
-    """Return a cut without the `@` that footers print before it."""
-    return cut.removeprefix(SEPARATOR)
+def check_cut(text: str) -> str:
+    """Return a cut of the command line, without the `@` that footers print before it.
+
+    Raises:
+        CommandError: The text is not a cut.
+    """
+    cut = text.removeprefix(SEPARATOR)
+    try:
+        parse_cut(cut)
+    except ValueError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    return cut
 
 
 AsOf: TypeAlias = Annotated[
@@ -68,7 +78,7 @@ AsOf: TypeAlias = Annotated[
     typer.Option(
         "--as-of",
         metavar="CUT",
-        parser=without_separator,
+        parser=check_cut,
         help="Read the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
     ),
 ]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.behaviour.cli.conftest import Foldb, lines
+from tests.behaviour.cli.conftest import Foldb, at, lines
 
 
 @pytest.fixture
@@ -51,10 +51,35 @@ def test_the_pages_of_an_age_are_read_at_one_time(cli: Foldb) -> None:
     assert ["A", "B"] == sorted(item["Artist"] for item in lines(first) + lines(rest))
 
 
-def test_a_cut_that_cannot_be_read_is_explained(music: Foldb) -> None:
-    malformed = music("scan", "Music", "--as-of", "yesterday")
+def test_a_cut_after_the_deletion_of_a_table_is_not_found(music: Foldb) -> None:
     dropped = music("scan", "Music", "--as-of", "-0")
 
-    assert "`yesterday` is not a cut: write a position" in malformed.stderr
-    assert "not found" in dropped.stderr
-    assert malformed.exit_code != 0 != dropped.exit_code
+    assert (3, True) == (dropped.exit_code, "not found" in dropped.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "item get Music Kyuss A --as-of x",
+        "item blame Music Kyuss A --as-of x",
+        "item history Music Kyuss A --from x",
+        "item history Music Kyuss A --to x",
+        "item diff Music Kyuss A x -0",
+        "query Music Kyuss --as-of x",
+        "scan Music --as-of x",
+        "table describe Music --as-of x",
+        "diff Music x",
+        "diff Music@x Other",
+        "restore Music --as-of x --into New",
+        "fork Music New --as-of x",
+        "undo --by me --from x",
+        "undo --by me --from -1h --to x",
+    ],
+)
+def test_a_malformed_cut_is_refused_before_the_request(words: str) -> None:
+    """No server has the address."""
+    result = at("http://127.0.0.1:9")(*words.split())
+
+    assert 2 == result.exit_code
+    assert 1 == result.stderr.count("\n")
+    assert "foldb: `x` is not a cut: write a position (10482, 10482.3, 2:10482.3), a time" in result.stderr

@@ -117,7 +117,7 @@ def test_a_fork_has_its_lineage(music: Foldb) -> None:
     [
         (["Nope", "New", "--as-of", "3"], 3, "Table: Nope not found at 3"),
         (["Nope", "New"], 3, "Table: Nope not found"),
-        (["Music", "New", "--as-of", "x"], 7, "`x` is not a cut"),
+        (["Music", "New", "--as-of", "x"], 2, "`x` is not a cut"),
         (["Music", "New", "--as-of", "2999-01-01T00:00Z"], 7, "is in the future"),
         (["Music", "New", "--as-of", "1:3"], 7, "a position of this log is OFFSET.INDEX"),
         (["Music", "Music"], 7, "Table already exists: Music"),

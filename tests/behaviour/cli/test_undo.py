@@ -246,7 +246,7 @@ def test_more_than_a_hundred_items_are_several_transactions(shop: Shop) -> None:
         (("--from", "-1h"), 2, "give a POSITION, or --by PRINCIPAL"),
         (("noon",), 7, "`noon` is not the position of a command"),
         (("7",), 7, "is not the position of a command, such as"),
-        (("--by", "bob", "--from", "noon"), 7, "noon"),
+        (("--by", "bob", "--from", "noon"), 2, "`noon` is not a cut"),
         (("--by", "bob", "--from", "-0"), 3, "there is no item to undo"),
     ],
 )
