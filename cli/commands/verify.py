@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -19,13 +19,10 @@ from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ...model.errors import LogError
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_heads import check_heads, read_heads
-from ..lib.log_location import LogSource, ReadableLog, SourceArgument, source_of
+from ..lib.log_location import LogServer, LogSource, ReadableLog, SourceArgument, source_of
 from ..lib.output import counted
 from ..lib.progress import Advance, progress
 from ..lib.session import Session
-
-if TYPE_CHECKING:
-    from ..lib.client import Client
 
 # Differences that the error names.
 _MOST: Final = 5
@@ -175,7 +172,7 @@ def _compare_heads(session: Session, log: ReadableLog, path: Path) -> None:
     session.output.say(f"{counted(compared, 'head')} of {path} compared: the log begins with this history")
 
 
-def _check_same_log(server: "Client", log: ReadableLog) -> None:
+def _check_same_log(server: LogServer, log: ReadableLog) -> None:
     """Check that the server serves this log.
 
     Raises:
@@ -378,7 +375,7 @@ def _examined(
     return usable, unusable
 
 
-def _live(session: Session, server: "Client") -> dict[int, list[Expected]]:
+def _live(session: Session, server: LogServer) -> dict[int, list[Expected]]:
     """Return the digests of the running server by partition; those of all nodes if it is in a cluster."""
     status = server.admin("Status")
     if status.get("Log") is None:

@@ -8,11 +8,11 @@ http://HOST:PORT              a server: its folder if that is on this machine, o
 import os
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 import typer
 
@@ -26,9 +26,6 @@ from ...model.errors import HorizonError
 from ...server.settings import kafka_variables
 from .errors import CommandError, ExitCode
 from .session import Session, existing, is_address
-
-if TYPE_CHECKING:
-    from .client import Client
 
 KAFKA: Final = "kafka://"
 NODE_FILE: Final = "kafka.json"
@@ -65,6 +62,15 @@ class ReadableLog(BasedLog, Protocol):
     def close(self) -> None: ...
 
 
+class LogServer(Protocol):
+    """The client of a server, as commands on a log use it. The HTTP client is imported for its first request."""
+
+    @property
+    def url(self) -> str: ...
+
+    def admin(self, operation: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LogSource:
     """Where a log is.
@@ -77,7 +83,7 @@ class LogSource:
 
     location: str
     folder: Path | None
-    server: "Client | None" = None
+    server: LogServer | None = None
 
     @property
     def is_shared(self) -> bool:

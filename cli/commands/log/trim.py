@@ -2,7 +2,7 @@
 
 import queue
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,14 +13,11 @@ from ....materializer.trim import TrimCut, TrimJob
 from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import ReadableLog, SourceArgument, opened_to_write, source_of
+from ...lib.log_location import LogServer, ReadableLog, SourceArgument, opened_to_write, source_of
 from ...lib.log_times import time_of
 from ...lib.output import counted, time_text
 from ...lib.progress import progress
 from ...lib.session import Session
-
-if TYPE_CHECKING:
-    from ...lib.client import Client
 
 
 def trim(
@@ -124,7 +121,7 @@ def row_of(foundation: Foundation, segments: int) -> dict[str, Any]:
 
 
 def _by_server(
-    session: Session, server: "Client", cut: TrimCut, archive: Path | None
+    session: Session, server: LogServer, cut: TrimCut, archive: Path | None
 ) -> dict[str, Any] | None:
     request: dict[str, Any] = {"Offsets": {str(each): offset for each, offset in cut.offsets.items()}}
     if cut.time_ms is not None:

@@ -12,10 +12,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
-
-if TYPE_CHECKING:  # rarely needed, and a worker starts fast
-    from importlib.resources.abc import TraversableResources
+from typing import Any, Final, cast
 
 _PACKAGE: Final = "__init__.py"
 
@@ -54,7 +51,7 @@ class Modules:
         """Return a module's text; tracebacks show its lines."""
         return self._texts[fullname][1]
 
-    def get_resource_reader(self, fullname: str) -> "TraversableResources":
+    def get_resource_reader(self, fullname: str) -> object:
         """Return a module's folder, for `importlib.resources`. Files that are not modules are read from the disk."""
         from importlib.readers import FileReader  # rarely needed
 
