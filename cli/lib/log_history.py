@@ -386,7 +386,8 @@ def _context(command: Command) -> HistoryRow:
         return {}
     context = command.context
     row = {"source": context.source, "request_id": context.request_id}
-    return row if context.reason is None else row | {"reason": context.reason}
+    optional = {"principal": context.principal, "reason": context.reason}
+    return row | {name: text for name, text in optional.items() if text is not None}
 
 
 def _plain_members(command: Command) -> HistoryRow:

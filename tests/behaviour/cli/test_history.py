@@ -52,6 +52,8 @@ def test_log_cat_prints_each_request_with_its_outcome(story: Foldb) -> None:
     put, refused, update, delete = told[2:6]
     assert (None, 1) == (put["old"], put["new"]["id"])
     assert ("Notes", {"id": 1}, "api") == (put["table"], put["key"], put["source"])
+    assert {"key"} == {row["principal"] for row in told[1:]}
+    assert "principal" not in told[0]
     assert ("SET n = :_1", {":_1": 1}) == (update["update"], update["values"])
     assert (1, None) == (delete["old"]["n"], delete["new"])
     numbers = [row["sequence_number"] for row in (put, update, delete)]

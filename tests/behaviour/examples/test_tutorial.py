@@ -41,7 +41,8 @@ class Reader:
         self.folder = folder
         self.address = ""
         self.environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-        self.environment.pop("FOLDB_DB", None)
+        for name in ("FOLDB_DB", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            self.environment.pop(name, None)
         self.log = folder / "server.log"
         self.server: subprocess.Popen[bytes] | None = None
 
