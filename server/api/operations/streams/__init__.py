@@ -7,7 +7,6 @@ stream_arns.py finds streams by ARN; iterators.py reads and writes shard iterato
 """
 
 from ...operation import operations_in
-from . import describe_stream, get_records, get_shard_iterator, list_streams
 
 # By name behind `DynamoDBStreams_20120810.` in X-Amz-Target.
-STREAMS = operations_in(describe_stream, get_records, get_shard_iterator, list_streams)
+STREAMS = operations_in(__name__, __path__)
