@@ -439,6 +439,39 @@ def damaged(folder: Path, position: str, reason: str, *, behind_mark: bool = Fal
     return CorruptionError(position, reason, step)
 
 
+class FolderLog:
+    """The members that the writer and a reader of a folder share: the facts that the folder's history has."""
+
+    _history: History
+    _genesis: list[Genesis]
+
+    @property
+    def log_id(self) -> bytes:
+        return self._genesis[0].log_id
+
+    @property
+    def partitions(self) -> int:
+        return len(self._genesis)
+
+    def genesis(self, partition: int) -> Genesis:
+        return self._genesis[partition]
+
+    def begin(self, partition: int) -> int:
+        return self._history.begin(partition)
+
+    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
+        return self._history.bases(partition)
+
+    @property
+    def horizon_ms(self) -> int | None:
+        return self._history.horizon_ms
+
+    @property
+    def foundation(self) -> Foundation | None:
+        """The head of the log's foundation; None if the log has its whole history."""
+        return self._history.foundation
+
+
 def damage_in(disk: Filesystem, folder: Path) -> Iterator[FoldbError | OSError]:
     """Check every segment but the last, by itself and against its successor, and yield the errors.
 

@@ -20,12 +20,13 @@ from typing import Final, Protocol
 
 from ...model.errors import AppendUnknownError, LogError, LogFullError
 from ..codec import encode_entry
-from ..commands import LEVEL, Entry, Genesis, Record
+from ..commands import LEVEL, Entry, Record
 from ..log import AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
 from . import recovery
 from .displaced import DisplacedError, take_back
-from .filesystem import File, Filesystem, SystemFilesystem
+from .filesystem import Filesystem, SystemFilesystem
 from .foundation import Foundation, mend, name_head, remove_before
+from .history import FolderLog
 from .reader import LogReader
 from .recovery import Cut
 from .writer import Append, Fsync, Writer
@@ -51,7 +52,7 @@ class Background(Protocol):
         ...
 
 
-class LocalLog:
+class LocalLog(FolderLog):
     """A log in a folder. Opens the folder's log, or creates one.
 
     Args:
@@ -138,16 +139,6 @@ class LocalLog:
         """Open the log in a folder for reading, while another process may write to it."""
         return LogReader(Path(path), disk or SystemFilesystem())
 
-    @property
-    def log_id(self) -> bytes:
-        """The random id of this log."""
-        return self._genesis[0].log_id
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions."""
-        return len(self._genesis)
-
     def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
         assert 0 <= partition < self.partitions, "no such partition"
         if self._closed:
@@ -165,24 +156,6 @@ class LocalLog:
 
     def end(self, partition: int) -> int:
         return self._writer.durable.ends[partition]
-
-    def genesis(self, partition: int) -> Genesis:
-        return self._genesis[partition]
-
-    def begin(self, partition: int) -> int:
-        return self._history.begin(partition)
-
-    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
-        return self._history.bases(partition)
-
-    @property
-    def horizon_ms(self) -> int | None:
-        return self._history.horizon_ms
-
-    @property
-    def foundation(self) -> Foundation | None:
-        """The head of the log's foundation; None if the log has its whole history."""
-        return self._history.foundation
 
     def mend_foundation(self) -> list[str]:
         """Write a damaged copy of the foundation again from the other, and return the damage that was found.

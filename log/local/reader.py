@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...model.errors import LogError
-from ..commands import Genesis, Record
+from ..commands import Record
 from . import segment
 from .displaced import refuse_side_files
 from .durable_position import DurablePosition, read_mark
-from .filesystem import File, Filesystem, read_all
-from .foundation import Foundation
-from .history import History, Limit, Part, text_of
+from .filesystem import Filesystem, read_all
+from .history import FolderLog, History, Limit, Part, text_of
 from .segment import Scan
 from .torn_write import judge_end, known_end, torn_write
 
@@ -50,7 +49,7 @@ class Tail:
     is_marked: bool
 
 
-class LogReader:
+class LogReader(FolderLog):
     """The readable part of a log. `end` and `read` first load new records."""
 
     def __init__(self, folder: Path, disk: Filesystem) -> None:
@@ -70,16 +69,6 @@ class LogReader:
         self._position = self._header.size
         self._is_held = False
 
-    @property
-    def log_id(self) -> bytes:
-        """The random id of this log."""
-        return self._genesis[0].log_id
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions."""
-        return len(self._genesis)
-
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         self._refresh()
         return self._history.read(partition, start, Limit(self._header.chain.sequence, self._position))
@@ -94,27 +83,6 @@ class LogReader:
         """Return the offset after the last readable record."""
         self._refresh()
         return self._chain.ends[partition]
-
-    def genesis(self, partition: int) -> Genesis:
-        return self._genesis[partition]
-
-    def begin(self, partition: int) -> int:
-        """Return the offset of the first record: 0, or the history horizon of a trimmed log."""
-        return self._history.begin(partition)
-
-    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
-        """Yield each copy of the state before the first record of a trimmed log."""
-        return self._history.bases(partition)
-
-    @property
-    def horizon_ms(self) -> int | None:
-        """The log time of the history horizon; None if the log has its whole history."""
-        return self._history.horizon_ms
-
-    @property
-    def foundation(self) -> Foundation | None:
-        """The head of the log's foundation; None if the log has its whole history."""
-        return self._history.foundation
 
     def size(self) -> int:
         """Return the number of readable bytes."""
