@@ -4,7 +4,7 @@ A partition keeps the changes of a table while its stream is enabled or a subscr
 alone is the position of a reader; 0 is before all changes. The feed itself is above this layer (`streams/feed`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -153,6 +153,26 @@ class FedPartition(Partition, Protocol):
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         """Read the feed; `done` is called exactly once, on the caller's loop."""
         ...
+
+
+def fill(page: list[Change], changes: Iterable[Change], request: ReadChanges) -> bool:
+    """Append changes to a page. Return whether it is full."""
+    stream, limit = request.stream, request.limit
+    room = request.size - sum(map(images_of, page))
+    for change in changes:
+        if stream is not None and change.stream != stream:
+            continue
+        room -= images_of(change)
+        if page and (room < 0 or len(page) >= limit):
+            return True
+        page.append(change)
+    return False
+
+
+def images_of(change: Change) -> int:
+    """Return the number of bytes of a change's images."""
+    old, new = change.old, change.new
+    return (0 if old is None else len(old)) + (0 if new is None else len(new))
 
 
 def no_feed(_: FeedRequest, done: OnFed) -> None:

@@ -1,12 +1,15 @@
 """The commands behind the versions: who wrote each, in which transaction, and the writes that were refused.
 
-    context row      W  offset (8)                       ──► (index, context, transaction)*
+    context row      W  offset (8)                       ──► (index, context, transaction, numbers)*
     transaction row  X  coordinator (2)  position (8)    ──► (table, partition key, sort key, kind)*
     refused row      R  key, stamp (version_keys.py)     ──► kind, error, expression, context
     undo row         U  offset (8)                       ──► key of each transaction and refused row of the record
 
 Values are msgpack. A transaction is named by the position of its Transact, and each partition that applied a part of it
 has a transaction row with that part. A refused write has no version, so it has a row under its key.
+
+Numbers are those of the command's changes in their sequence numbers: `changing, (table, [nth])*`. There `changing` has
+the changes of the transaction in all partitions. A command whose changes are in one table and numbered from 0 has none.
 
 The log has all of this. But a log in a folder finds a record by reading its segment: tens of milliseconds for each
 version of an item, during which the history neither folds nor answers.
@@ -38,6 +41,7 @@ from ...log.commands import (
     Vote,
 )
 from ...model.errors import Reason, RequestError, TransactionCanceledError
+from ...model.sequence_numbers import nth_of
 from ..fold.outcomes import (
     Applied,
     Completed,
@@ -47,6 +51,7 @@ from ..fold.outcomes import (
     Refused,
     Transacted,
     TransactionRefused,
+    changes_item,
 )
 from ..fold.state import PartitionState
 from ..fold.transactions.state import Effect, Prepared, UnderWay
@@ -61,6 +66,7 @@ UNDO: Final = b"U"
 
 _OFFSET: Final = Struct(">cQ")
 _TRANSACTION_KEY: Final = Struct(">cHQ")
+_AUTHOR_FIELDS: Final = 4
 _NOT_APPLIED: Final = Reason(
     "None", "The transaction was not applied: another action was refused, or it took too long"
 )
@@ -80,10 +86,26 @@ class Member(NamedTuple):
 
 
 class Author(NamedTuple):
-    """The command that wrote a version: its context, and its transaction if it is a part of one."""
+    """The command that wrote a version: its context, its transaction if it is a part of one, and its numbers."""
 
     context: Context
     transaction: TransactionName | None
+    numbers: Sequence[Any] | None
+
+    def nths_in(self, table: int, count: int) -> Sequence[int]:
+        """Return the numbers of the command's changes in a table, in the order of its `count` versions there."""
+        if self.numbers is None:
+            return range(count)
+        _, *nths = self.numbers
+        found: Sequence[int] = nths[nths[::2].index(table) * 2 + 1]
+        return found
+
+    def changing(self, count: int) -> Sequence[int]:
+        """Return the numbers of all changes of the transaction, of which this command wrote `count` or more."""
+        if self.numbers is None:
+            return range(count)
+        changing, *nths = self.numbers
+        return sorted(chain.from_iterable(nths[1::2])) if changing is None else changing
 
 
 class RefusedWrite(NamedTuple):
@@ -169,7 +191,7 @@ class AttributionWriter:
         created: list[bytes] = []
         for index, (command, outcome) in enumerate(zip(commands, outcomes, strict=True)):
             if type(outcome) is Applied:
-                authors += index, outcome.action.context.encoded, None
+                authors += index, outcome.action.context.encoded, None, None
             elif type(outcome) is Refused and isinstance(command, Put | Update | Delete):
                 self._refused.append((index, command, outcome.error.wire_name, _reason(outcome.error)))
             elif type(outcome) is Transacted or type(outcome) is MessageFolded:
@@ -177,7 +199,8 @@ class AttributionWriter:
             elif isinstance(command, Transact) and isinstance(outcome, Refused | TransactionRefused):
                 self._transact_refused(index, command, outcome.error)
             elif isinstance(outcome, Completed | Loaded) and isinstance(command, Expire | Load):
-                authors += index, command.context.encoded, None
+                applied = outcome.applied if isinstance(outcome, Loaded) else ()
+                authors += index, command.context.encoded, None, _numbers(applied, None)
         if authors:
             batch.put_row(_OFFSET.pack(CONTEXT, offset), msgpack.packb(authors))
         for index, action, code, reason in self._refused:
@@ -202,17 +225,19 @@ class AttributionWriter:
         if isinstance(outcome, Transacted):
             applied = [each for each in outcome.actions if isinstance(each, Applied)]
             name: TransactionName | None = (self._partition, pack_position(offset, index))
+            changing = None
             if outcome.replayed:
                 return
         else:
             applied = list(outcome.applied)
             share = outcome.share
-            name = None
+            name = changing = None
             if share is not None:
+                changing = share.changing
                 name = share.transact.partition, pack_position(share.transact.offset, share.transact.index)
         if not applied:
             return
-        authors += index, applied[0].action.context.encoded, name
+        authors += index, applied[0].action.context.encoded, name, _numbers(applied, changing)
         if name is not None:
             key = _TRANSACTION_KEY.pack(TRANSACTION, *name)
             members = [
@@ -257,15 +282,19 @@ class AttributionWriter:
 def author_at(engine: Engine, packed: int) -> Author | None:
     """Return the author of the versions that a command at a packed position wrote."""
     offset, index = unpack_position(packed)
+    return authors_at(engine, offset).get(index)
+
+
+def authors_at(engine: Engine, offset: int) -> dict[int, Author]:
+    """Return the authors of the versions that a record wrote, by the index of the command."""
     row = engine.row(_OFFSET.pack(CONTEXT, offset))
-    if row is None:
-        return None
-    fields = msgpack.unpackb(row)
-    for at in range(0, len(fields), 3):
-        if fields[at] == index:
-            name = fields[at + 2]
-            return Author(Context.of(fields[at + 1]), None if name is None else (name[0], name[1]))
-    return None
+    fields = [] if row is None else msgpack.unpackb(row)
+    authors = {}
+    for at in range(0, len(fields), _AUTHOR_FIELDS):
+        index, context, name, numbers = fields[at : at + _AUTHOR_FIELDS]
+        transaction = None if name is None else (name[0], name[1])
+        authors[index] = Author(Context.of(context), transaction, numbers)
+    return authors
 
 
 def members_of(engine: Engine, name: TransactionName) -> list[Member]:
@@ -301,6 +330,18 @@ def roll_back_attribution(engine: Engine, batch: Batch, end: int) -> None:
     while at is not None and at.startswith(CONTEXT):
         batch.delete_row(at)
         at = cursor.next()
+
+
+def _numbers(applied: Sequence[Applied], changing: Sequence[int] | None) -> list[Any] | None:
+    """Return the numbers of a command's changes. `changing` is that of its Share (fold/outcomes.py)."""
+    nths: dict[int, list[int]] = {}
+    for each in applied:
+        if changes_item(each.old, each.new):
+            nths.setdefault(each.action.table, []).append(nth_of(each.sequence_number))
+    own = next(iter(nths.values()), [])
+    if len(nths) <= 1 and own == list(range(len(own))) and changing in (None, own):
+        return None
+    return [changing, *chain.from_iterable(nths.items())]
 
 
 def _reason(error: RequestError) -> Reason:

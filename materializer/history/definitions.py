@@ -64,6 +64,11 @@ class Definitions:
         definitions = (each for id_, each in reversed(self._changes) if id_ == table_id and each is not None)
         return next(definitions, None)
 
+    def of(self, table_id: int) -> list[tuple[int, TableDefinition | None]]:
+        """Return the packed position and the definition of each change of a table; None if it dropped the table."""
+        changes = zip(self._positions, self._changes, strict=True)
+        return [(packed, definition) for packed, (id_, definition) in changes if id_ == table_id]
+
     def _add(self, packed: int, log_time: int, table_id: int, definition: TableDefinition | None) -> None:
         self._positions.append(packed)
         self._times.append(log_time)

@@ -61,7 +61,7 @@ from .version_history import VersionHistory
 from .version_keys import pack_position
 from .version_store import VersionStore, VersionWriter
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format of the rows and versions. A history of another format is deleted and folded again."""
 
 STEP_S: Final = 0.005

@@ -1,9 +1,17 @@
 """The answer to a read of the past: the code of the live reads on the tables of a past state."""
 
 from ...log.commands import Position
-from ...model.errors import HorizonError, RequestError, ResourceNotFoundError, ValidationError
+from ...model.errors import (
+    HorizonError,
+    RequestError,
+    ResourceNotFoundError,
+    TrimmedDataAccessError,
+    ValidationError,
+)
+from ..feed_requests import Changes, ReadChanges
 from ..fold.state import Table
 from .attribution import members_of
+from .changes import read_changes
 from .differences import read_differences
 from .history import History, PartitionCut, PastState
 from .item_versions import read_versions
@@ -38,17 +46,16 @@ def read_past(
     """
     try:
         state = history.at(cut)
-        return _answer(history, state, read), state.position
+        return _answer(history, state, read, partitions), state.position
     except RequestError as error:
         return error, state.position
     except HorizonError:
         horizon = history.horizon
-        return ValidationError(
-            f"The history of this database begins at position {horizon.text(partitions)}."
-        ), horizon
+        kind = TrimmedDataAccessError if isinstance(read, ReadChanges) else ValidationError
+        return kind(f"The history of this database begins at position {horizon.text(partitions)}."), horizon
 
 
-def _answer(history: History, state: PastState, read: PastRead) -> PastAnswer:
+def _answer(history: History, state: PastState, read: PastRead, partitions: int) -> PastAnswer:
     tables = state.tables
     match read:
         case GetItems(keys):
@@ -59,10 +66,10 @@ def _answer(history: History, state: PastState, read: PastRead) -> PastAnswer:
             return PastTables(
                 [_described(tables[state.names[name]]) for name in names if name in state.names]
             )
-        case ReadVersions() | ReadDifferences() | ReadMembers():
+        case ReadVersions() | ReadDifferences() | ReadMembers() | ReadChanges():
             assert isinstance(history, VersionHistory), "only a history of versions has them"
             assert isinstance(state, VersionedState), "a history of versions has such states"
-            return _of_versions(history, state, read)
+            return _of_versions(history, state, read, partitions)
         case _:
             if read.table not in tables:
                 raise ResourceNotFoundError
@@ -70,8 +77,11 @@ def _answer(history: History, state: PastState, read: PastRead) -> PastAnswer:
 
 
 def _of_versions(
-    history: VersionHistory, state: VersionedState, read: ReadVersions | ReadDifferences | ReadMembers
-) -> PastVersions | PastDifferences | PastMembers:
+    history: VersionHistory,
+    state: VersionedState,
+    read: ReadVersions | ReadDifferences | ReadMembers | ReadChanges,
+    partitions: int,
+) -> PastVersions | PastDifferences | PastMembers | Changes:
     match read:
         case ReadVersions(since=since):
             return read_versions(history.engine, read, state.cut, _stamp_at(history, since))
@@ -79,6 +89,8 @@ def _of_versions(
             return read_differences(history.at(since), state, read)
         case ReadMembers(transactions):
             return PastMembers([_members(history, name) for name in transactions])
+        case ReadChanges():
+            return read_changes(history, state.position, read, partitions)
 
 
 def _stamp_at(history: VersionHistory, cut: PartitionCut | None) -> bytes | None:

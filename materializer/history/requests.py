@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...model.errors import RequestError
 from ...model.tables import TableDefinition
-from ..feed_requests import FedPartition
+from ..feed_requests import Changes, FedPartition, ReadChanges
 from ..fold.storage import EncodedKey, Stored
 from ..partition import Page, QueryRequest, ResultPosition, ScanRequest
 from .history import PartitionCut
@@ -74,9 +74,20 @@ class ReadMembers:
 
 
 PastRead: TypeAlias = (
-    GetItems | QueryRequest | ScanRequest | DescribeTables | ReadVersions | ReadDifferences | ReadMembers
+    GetItems
+    | QueryRequest
+    | ScanRequest
+    | DescribeTables
+    | ReadVersions
+    | ReadDifferences
+    | ReadMembers
+    | ReadChanges
 )
-"""A read of the past. A query or scan is answered with a Page; its consistency is ignored."""
+"""A read of the past. A query or scan is answered with a Page; its consistency is ignored.
+
+ReadChanges is answered with Changes, those up to the cut, whether the feed captured them or not. The `trim_horizon` is
+the start of the page. `wait_ms` is ignored.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +184,12 @@ class PastMembers(NamedTuple):
     members: list[list[PastMember]]
 
 
-PastAnswer: TypeAlias = PastItems | Page | PastTables | PastVersions | PastDifferences | PastMembers
+PastAnswer: TypeAlias = PastItems | Page | PastTables | PastVersions | PastDifferences | PastMembers | Changes
 OnPast: TypeAlias = Callable[[PastAnswer | RequestError, ResultPosition], None]
 """Called once, on the caller's loop, with the answer and the position of the state that was read."""
+
+ReadPast: TypeAlias = Callable[[PartitionCut, PastRead, OnPast], None]
+"""Reads the past of a partition; see `PartitionWithHistory.as_of`."""
 
 
 class PartitionWithHistory(FedPartition, Protocol):

@@ -246,10 +246,11 @@ def _decode_read(message: WireMessage[R], data: PlainValue, limits: Limits) -> R
 # The past
 
 _PAST_TABLE: Final = WireMessage(PastTable)
-_GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN, _READ_VERSIONS, _READ_DIFFERENCES, _READ_MEMBERS = (
+_GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN, _READ_VERSIONS, _READ_DIFFERENCES = range(6)
+_READ_MEMBERS, _PAST_FEED = 6, 7
+_PAST_ITEMS, _PAST_PAGE, _PAST_TABLES, _PAST_VERSIONS, _PAST_DIFFERENCES, _PAST_MEMBERS, _PAST_CHANGES = (
     range(7)
 )
-_PAST_ITEMS, _PAST_PAGE, _PAST_TABLES, _PAST_VERSIONS, _PAST_DIFFERENCES, _PAST_MEMBERS = range(6)
 
 
 def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
@@ -271,6 +272,8 @@ def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
             return [encoded, _READ_DIFFERENCES, [table, _encode_cut(since), start, limit]]
         case ReadMembers(transactions):
             return [encoded, _READ_MEMBERS, transactions]
+        case ReadChanges():
+            return [encoded, _PAST_FEED, FEED_REQUEST.encode(read)]
 
 
 def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRead]:
@@ -294,6 +297,8 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
         return cut, ReadDifferences(table, _decode_cut(since), _pair(start), limit)
     if tag == _READ_MEMBERS:
         return cut, ReadMembers([(coordinator, place) for coordinator, place in body])
+    if tag == _PAST_FEED:
+        return cut, FEED_REQUEST.decode(body)
     raise ValueError(f"a read of the kind {tag!r}")
 
 
@@ -324,6 +329,8 @@ def encode_past_answer(value: PastAnswer) -> PlainValue:
             return [_PAST_DIFFERENCES, value]
         case PastMembers(members):
             return [_PAST_MEMBERS, members]
+        case Changes():
+            return [_PAST_CHANGES, FEED_ANSWER.encode(value)]
 
 
 def decode_past_answer(data: PlainValue) -> PastAnswer:
@@ -341,6 +348,9 @@ def decode_past_answer(data: PlainValue) -> PastAnswer:
         return PastDifferences([Difference(*each) for each in differences], _pair(following))
     if tag == _PAST_MEMBERS:
         return PastMembers([[PastMember(*each) for each in members] for members in body])
+    if tag == _PAST_CHANGES:
+        changes: Changes = FEED_ANSWER.decode(body)
+        return changes
     return PastTables([_PAST_TABLE.decode(each) for each in body])
 
 

@@ -25,6 +25,7 @@ from ...materializer.feed_requests import (
     OnFed,
     ReadChanges,
     Shards,
+    fill,
 )
 from ...materializer.fold.feed.capture import CapturePeriod
 from ...materializer.fold.outcomes import Change, Outcome
@@ -40,7 +41,7 @@ from .long_poll import LongPoll, LongPolls
 from .repairs import RebuildSegment
 from .segments import Segments
 from .serial_executor import SerialExecutor
-from .table_changes import TableChanges, fill
+from .table_changes import TableChanges
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ import orjson
 
 from ...log.commands import Position
 from ...log.local.filesystem import SystemFilesystem
-from ...materializer.feed_requests import Changes, OnFed, ReadChanges
+from ...materializer.feed_requests import Changes, OnFed, ReadChanges, fill
 from ...materializer.fold.outcomes import Change
 from ...model.errors import FoldbError, HorizonError, InternalServerError, TrimmedDataAccessError
 from ...model.sequence_numbers import SequenceNumber
@@ -31,7 +31,6 @@ from .replay_worker import ReplayJob, ReplayLog, ReplayProgress, ReplayTask, rep
 from .segment_files import BlockCache, file_name
 from .segments import Segments
 from .serial_executor import Deliver, SerialExecutor
-from .table_changes import fill
 
 MAX_REPLAYS: Final = 2
 _FOLDER: Final = "past"

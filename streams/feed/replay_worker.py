@@ -19,6 +19,7 @@ import orjson
 from ...log.commands import Context, Genesis, Record
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...log.local.reader import LogReader
+from ...materializer.feed_requests import images_of
 from ...materializer.fold.fold_record import LateSkipError, Void
 from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
@@ -32,7 +33,7 @@ from .change_codec import SegmentOwner
 from .segment_files import BlockCache
 from .segments import SEGMENT_BYTES, Extent, Segments, ShardBatch
 from .shards import period_in
-from .table_changes import CHANGE_BYTES, images_of
+from .table_changes import CHANGE_BYTES
 
 WRITE_BYTES: Final = 256 << 10
 _ONE_SEGMENT: Final = 1 << 62  # bytes: all changes go to one segment

@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
-from ...materializer.feed_requests import ReadChanges
+from ...materializer.feed_requests import ReadChanges, fill, images_of
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...materializer.fold.outcomes import Change
 from ...model.sequence_numbers import SequenceNumber
@@ -174,26 +174,6 @@ class TableChanges:
         if index:
             return self.recent[index - 1].sequence_number
         return None if self.recent_after > self.segments.first_after else self.recent_after
-
-
-def fill(page: list[Change], changes: Iterable[Change], request: ReadChanges) -> bool:
-    """Append changes to a page. Return whether it is full."""
-    stream, limit = request.stream, request.limit
-    room = request.size - sum(map(images_of, page))
-    for change in changes:
-        if stream is not None and change.stream != stream:
-            continue
-        room -= images_of(change)
-        if page and (room < 0 or len(page) >= limit):
-            return True
-        page.append(change)
-    return False
-
-
-def images_of(change: Change) -> int:
-    """Return the number of bytes of a change's images."""
-    old, new = change.old, change.new
-    return (0 if old is None else len(old)) + (0 if new is None else len(new))
 
 
 def _bytes(changes: Iterable[Change]) -> int:

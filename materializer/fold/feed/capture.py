@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeAlias
 
 from ....model.key_schema import KeySchema
-from ....model.tables import TableDefinition
+from ....model.tables import Stream, TableDefinition
 
 ENDED_KEPT: Final = 1024
 WATCHED: Final = 0
@@ -119,16 +119,22 @@ def update_periods(
     _forget_oldest(periods)
 
 
-def _wanted(definition: TableDefinition) -> dict[int, tuple[str | None, int]]:
-    """Return the periods that a definition requires to be open: by label, view type and shard age.
+def captured_stream(definition: TableDefinition) -> Stream | None:
+    """Return the enabled stream of a table.
 
     A stream without a shard age was enabled below level 3, which captured nothing.
     """
+    stream = definition.stream
+    return stream if stream is not None and stream.enabled and stream.shard_ms else None
+
+
+def _wanted(definition: TableDefinition) -> dict[int, tuple[str | None, int]]:
+    """Return the periods that a definition requires to be open: by label, view type and shard age."""
     wanted: dict[int, tuple[str | None, int]] = {}
     if definition.watched:
         wanted[WATCHED] = (None, 0)
-    stream = definition.stream
-    if stream is not None and stream.enabled and stream.shard_ms:
+    stream = captured_stream(definition)
+    if stream is not None:
         wanted[stream.created_ms] = (stream.view, stream.shard_ms)
     return wanted
 

@@ -288,6 +288,7 @@ past_reads = (
     | st.builds(ReadVersions, ids, keys, keys, st.none() | cuts, st.none() | pairs, ids)
     | st.builds(ReadDifferences, ids, cuts, st.none() | pairs, ids)
     | st.builds(ReadMembers, st.lists(pairs, max_size=3))
+    | st.builds(ReadChanges, ids, st.integers(0, 10**30), st.none() | st.integers(0, 10**30))
     | st.builds(ScanRequest, ids, st.none() | texts)
 )
 
@@ -309,6 +310,7 @@ def test_answers_about_the_past_arrive_as_they_were() -> None:
         PastVersions([ItemVersion(1, 2, 3, None, None, None, ["put", "code", None])], None),
         PastDifferences([Difference(b"p", b"", None, b"{}", 1, 2)], (1, 0)),
         PastMembers([[PastMember("Cars", b"{}", "put")], []]),
+        Changes([CHANGE], 10**26, 0, is_end=True, time=9),
     ):
         assert answer == wire.AS_OF.read_result(travelled(wire.AS_OF.result(answer)), ())
 

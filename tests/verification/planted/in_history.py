@@ -9,6 +9,7 @@ STOPS = "tests/unit/materializer/history/test_follower.py"
 
 ITEMS = "tests/unit/materializer/history/test_item_versions.py"
 DIFFERENCES = "tests/unit/materializer/history/test_differences.py"
+CHANGES = "tests/unit/materializer/history/test_changes.py"
 
 BUGS = [
     bug(
@@ -318,5 +319,43 @@ BUGS = [
 +        if newest is None:
 """,
         DIFFERENCES,
+    ),
+    bug(
+        "a past change is numbered by its place in its table",
+        """
+@ materializer/history/changes.py
+-            nths = author.nths_in(table, len(by_command))
++            nths = range(len(by_command))
+""",
+        CHANGES,
+    ),
+    bug(
+        "a past change has the stream that its own record enables",
+        """
+@ materializer/history/changes.py
+-        return self._labels[bisect_left(self._positions, packed)]
++        return self._labels[bisect_left(self._positions, packed | LAST_INDEX)]
+@ materializer/history/changes.py
+-from .version_keys import read_key, unpack_position
++from .version_keys import LAST_INDEX, read_key, unpack_position
+""",
+        CHANGES,
+    ),
+    bug(
+        "the old image of a past change is that of another key",
+        """
+@ materializer/history/changes.py
+-    old = cursor.value() if before is not None and before.startswith(key) else None
++    old = cursor.value() if before is not None else None
+""",
+        CHANGES,
+    ),
+    bug(
+        "the changes of a transaction count those of one partition",
+        """
+@ materializer/history/attribution.py
+-                changing = share.changing
+""",
+        CHANGES,
     ),
 ]

@@ -13,7 +13,7 @@ from foldb.log.commands import Context, Position, Record, Skip
 from foldb.log.local import LocalLog
 from foldb.materializer.history import follower as follower_module
 from foldb.materializer.history.engine import DamagedHistoryError, HistoryInUseError
-from foldb.materializer.history.follower import Follower, memory_history, open_history
+from foldb.materializer.history.follower import FORMAT, Follower, memory_history, open_history
 from foldb.materializer.history.history import NotFoldedError, TimeCut
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.model.errors import HorizonError
@@ -208,7 +208,7 @@ def test_another_format_is_folded_again(tmp_path: Path, monkeypatch: pytest.Monk
     first.catch_up()
     first.close()
 
-    monkeypatch.setattr(follower_module, "FORMAT", 2)
+    monkeypatch.setattr(follower_module, "FORMAT", FORMAT + 1)
     second = open_history(tmp_path, ListLog(records), 0)
     assert 0 == second.state.next_offset
     second.catch_up()

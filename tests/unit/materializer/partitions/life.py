@@ -173,8 +173,12 @@ class Life:
             self._define("DeleteTable", table.definition.id, {"TableName": "Restored"})
         else:
             puts = [self._command(table) for _ in range(4)]
-            items = [LoadedItem(one.pk, one.sk, one.item, one.size) for one in puts if isinstance(one, Put)]
-            here = [item for item in items if self.cluster.home_of(table.definition.id, item.pk) == 1]
+            items = {
+                one.pk: LoadedItem(one.pk, one.sk, one.item, one.size) for one in puts if type(one) is Put
+            }
+            here = [
+                item for item in items.values() if self.cluster.home_of(table.definition.id, item.pk) == 1
+            ]
             self.cluster.fold(1, Load(table.definition.id, here, context))
 
     def _restoring(self) -> Table | None:
