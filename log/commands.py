@@ -499,8 +499,9 @@ class Entry:
     """The content of one append.
 
     `origin` is 16 random bytes of a process start; `entry_number` counts that origin's entries to the partition from
-    0. `time` (milliseconds) is the original log time in copied history, otherwise None. `salt` is 16 random bytes that
-    the chain (chain.py) hashes with each command, from level 5; None below.
+    0. `time` (milliseconds) is the log time where that is not the time of the append: in copied history, and where the
+    clock was set back and log time has to pass a cut. `salt` is 16 random bytes that the chain (chain.py) hashes with
+    each command, from level 5; None below.
     """
 
     origin: bytes

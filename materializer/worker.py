@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..log.commands import (
     Backfill,
+    Barrier,
     Command,
     Cut,
     DefineTable,
@@ -187,6 +188,7 @@ class Worker:
         self._started: dict[int, OnOutcome] = {}
         self._is_scheduled = False  # an entry is in flight, or `_append_queued` is scheduled
         self._next_entry_number = 0
+        self._next_entry_time: int | None = None
         self._commands = 0
         self._refolded = 0
         self._failure: RequestError | None = None
@@ -234,6 +236,11 @@ class Worker:
         self._queue.append(_Queued(command, size, done))
         self._queued_bytes += size
         self._schedule()
+
+    def advance_time(self, time_ms: int, done: OnOutcome) -> None:
+        """Append a Barrier whose entry takes log time to `time_ms`, although the clock is behind it."""
+        self._next_entry_time = time_ms
+        self.submit(Barrier(), 0, done)
 
     def close(self, done: Callable[[], None], *, leave_digest: bool = False) -> None:
         """Refuse new commands; call `done` after every accepted command was answered.
@@ -283,7 +290,8 @@ class Worker:
         if self._draw_salt is not None and self.state.level >= HISTORY_LEVEL:
             salt = self._draw_salt()
         commands = [one.command for one in in_flight]
-        self.append_entry(Entry(self._origin, self._next_entry_number, commands, salt=salt))
+        time_ms, self._next_entry_time = self._next_entry_time, None
+        self.append_entry(Entry(self._origin, self._next_entry_number, commands, time_ms, salt))
 
     # The four methods that differ between kinds of logs. A subclass overrides these and no others.
 

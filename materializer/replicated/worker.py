@@ -230,7 +230,7 @@ class ReplicatedWorker(Worker):
             # The log has dropped this origin, after a thousand others, so the entry had no effect: append it with a new
             # origin.
             self._origin, self._next_entry_number = self._new_origin(), 0
-            self.append_entry(Entry(self._origin, 0, entry.commands, salt=entry.salt))
+            self.append_entry(Entry(self._origin, 0, entry.commands, entry.time, entry.salt))
         else:
             self._cancel_silence_timer()
             self._continue()

@@ -35,6 +35,7 @@ from .operations import OPERATIONS
 from .operations.streams import STREAMS
 from .reasons import check_reason
 from .reply import Reply
+from .restores import latest_time
 from .strict_json import parse
 
 API = "DynamoDB_20120810."
@@ -59,7 +60,7 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
             try:
                 service.validate(name, body)
             except ValidationError:
-                past = as_of.past_request(name, body, node.clock())
+                past = as_of.past_request(name, body, latest_time(node))
                 if past is None:
                     raise
                 _dispatch_past(node, route, past, body, reply)

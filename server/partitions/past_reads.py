@@ -4,7 +4,7 @@
                  └── no: a Barrier, or wait        └── not folded yet: wait, with a deadline
 
 A time T is final in a partition once its log time is above T. An idle log has no later record, so a Barrier is
-appended: it changes nothing, and log time passes T.
+appended: it changes nothing, and log time passes T. If the clock was set back, the entry names a log time after T.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ from .partition_chain import DelegatingPartition
 DEADLINE_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 0.002
 _MAX_PAUSE_S: Final = 0.1
+_CLOCK_PASSES_S: Final = 0.05
+"""The time after which a clock that has not passed the present was set back."""
 _NOT_FOLDED: Final = "The history is not folded up to this point yet: try again."
 
 
@@ -84,8 +86,14 @@ class _Read:
             self._done(outcome.error, position)
         elif self._worker.state.log_time > cast(TimeCut, self._cut).time_ms:
             self.attempt()
-        else:  # the clock has not passed the cut, which is now
-            self._wait(ServiceUnavailableError(_NOT_FOLDED))
+        elif self._waited < _CLOCK_PASSES_S or not self._may_advance():
+            self._wait(ServiceUnavailableError(_NOT_FOLDED))  # the cut is now, or a broker's clock is behind
+        else:
+            self._worker.advance_time(cast(TimeCut, self._cut).time_ms + 1, self._on_barrier)
+
+    def _may_advance(self) -> bool:
+        """Return whether log time or the clock of the log has reached the cut, and not only the clock of this node."""
+        return not self._reads.is_shared or self._worker.state.log_time == cast(TimeCut, self._cut).time_ms
 
     def _on_answer(self, answer: PastAnswer | RequestError | None, position: Position) -> None:
         if answer is None:

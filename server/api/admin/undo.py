@@ -51,6 +51,7 @@ from ...database import Database
 from ..min_position import positions_of
 from ..operation import admin_operation
 from ..reply import Caller
+from ..restores import latest_time
 from ..write_requests import context_of, refusal, write_back
 from .history import read_partition, resolve_cut
 
@@ -153,9 +154,7 @@ class _Planner:
         self._database = database
         self._caller = caller
         self._count = database.partitions.count
-        # Log time may be ahead of a clock that was set back.
-        times = [state.log_time for state in database.partitions.states()]
-        self._now = TimeCut(max(database.clock(), *times))
+        self._now = TimeCut(latest_time(database))
 
     async def plan_position(self, text: Any) -> str:
         """Plan the undo of the command at a position, with its whole transaction. Return the title of the undo.
@@ -190,7 +189,7 @@ class _Planner:
         principal, first, last = body.get("Principal"), body.get("From"), body.get("To", "-0")
         if not isinstance(principal, str) or not isinstance(first, str) or not isinstance(last, str):
             raise ValidationError("Undo takes a Position, or a Principal with the cuts From and To")
-        now_ms = self._database.clock()
+        now_ms = self._now.time_ms
         since = await resolve_cut(self._database, first, [], now_ms)
         until = await resolve_cut(self._database, last, [], now_ms)
         self.since = since.text

@@ -5,7 +5,7 @@ A backup copies nothing, so it is AVAILABLE at once. The log must keep the state
 
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ import orjson
 from ....log.commands import DefineTable
 from ....materializer.fold.outcomes import BackupDefined, Outcome
 from ....materializer.fold.state import Table
+from ....materializer.history.history import TimeCut
+from ....materializer.history.requests import DescribeTables
 from ....materializer.partition import ResultPosition
 from ....model.backups import Backup
 from ....model.descriptions import backup_details, backup_summary
@@ -27,6 +29,7 @@ from ....model.errors import (
 from ....model.tables import name_of
 from ...auth.rights import EVERYTHING, Demand, Right
 from ...database import Database
+from ...routing.fan_in import FanIn, first_error
 from .. import table_commands
 from ..item_counts import Counts
 from ..operation import operation
@@ -35,6 +38,7 @@ from ..restores import find_table, latest_time
 
 _PAGE: Final = 100
 _PAUSE_S: Final = 0.001
+_CLOCK_SET_BACK_MS: Final = 1_000
 
 
 @operation("CreateBackup", Right.ADMIN)
@@ -60,11 +64,23 @@ def _create(database: Database, body: dict[str, Any], reply: Reply, table: Table
     }
 
     def answer(backup: Backup, position: ResultPosition) -> None:
-        """Reply when the clock has passed the cut, so that the backup has no later write."""
-        if database.clock() <= backup.cut_ms:
+        """Reply when no later write can belong to the cut: the clock has passed it, or log time, if that is ahead."""
+        lead_ms = backup.cut_ms - database.clock()
+        if lead_ms < 0:
+            reply_with(backup, position)
+        elif lead_ms < _CLOCK_SET_BACK_MS:
             database.loop.call_later(_PAUSE_S, answer, backup, position)
         else:
+            fan_in = FanIn(len(database.peers), lambda found, _: reply_with(backup, position, found))
+            for nth, peer in enumerate(database.peers):
+                peer.as_of(TimeCut(backup.cut_ms), DescribeTables(()), partial(fan_in.add, nth))
+
+    def reply_with(backup: Backup, position: ResultPosition, closed: Sequence[Any] = ()) -> None:
+        error = first_error(closed)
+        if error is None:
             reply.ok(orjson.dumps({"BackupDetails": backup_details(backup)}), position)
+        else:
+            reply.error(error, position)
 
     _submit(database, "CreateBackup", request, reply, answer, table.definition.id)
 

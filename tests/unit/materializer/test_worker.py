@@ -116,6 +116,19 @@ def test_entries_have_a_salt_from_level_5_on(level: int, salt: bytes | None) -> 
     assert salt == list(log.read(0))[-1].entry.salt
 
 
+def test_log_time_can_pass_a_clock_that_was_set_back(bench: Bench) -> None:
+    """Only the entry of the Barrier names its time; the next ones keep log time."""
+    bench.table()
+    ahead = bench.worker.state.log_time + 5
+    bench.worker.advance_time(ahead, lambda *_: None)
+    bench.run()
+    bench.submit(put(next(iter(bench.worker.state.tables.values())), {"pk": {"S": "a"}}))
+    bench.run()
+
+    assert ahead == bench.worker.state.log_time
+    assert [ahead, None] == [record.entry.time for record in bench.log.read(0)][-2:]
+
+
 def test_commands_during_an_append_are_the_next_entry(bench: Bench) -> None:
     table = bench.table()
     first = bench.submit(put(table, order(1)))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from foldb.log.commands import Barrier, Position
 from foldb.materializer.fold.outcomes import Completed, Failed
 from foldb.materializer.fold.state import PartitionState
@@ -24,6 +26,11 @@ class FakeWorker:
         self.outcome: Any = Completed(progressed=False)
         self.submitted: list[Any] = []
 
+    def advance_time(self, time_ms: int, done: Any) -> None:
+        self.submitted.append(time_ms)
+        self.state.log_time = time_ms
+        done(self.outcome, self.position)
+
     get = get_all = get_isolated = query = scan = reach = status = feed = None
 
     def submit(self, command: Any, size: int, done: Any) -> None:
@@ -40,7 +47,7 @@ class FakeReader:
         self.late = late
         self.reads = 0
 
-    def read(self, partition_id: int, cut: PartitionCut, read: Any, done: Any) -> None:
+    def read(self, partition_id: int, cut: PartitionCut, read: Any, done: Any, void: Any = ()) -> None:
         self.reads += 1
         done(None if self.reads <= self.late else PastTables([]), Position(partition_id, 5))
 
@@ -82,6 +89,28 @@ def test_the_present_millisecond_is_waited_for() -> None:
     stage.loop.advance(1)
     assert [(PastTables([]), Position(0, 5))] == stage.answers
     assert 3 == len(stage.worker.submitted)
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_time_open() -> None:
+    stage = Stage()
+    stage.worker.times_after = [1000] * 100
+
+    stage.read(TimeCut(1000))
+    stage.loop.advance(1)
+    assert [(PastTables([]), Position(0, 5))] == stage.answers
+    assert 1001 == stage.worker.submitted[-1]
+
+
+@pytest.mark.parametrize(("log_time", "is_advanced"), [(1000, True), (999, False)])
+def test_only_a_broker_or_log_time_itself_advances_log_time(log_time: int, is_advanced: bool) -> None:
+    """The clock of a node may be ahead of the brokers' clocks."""
+    stage = Stage(is_shared=True)
+    stage.worker.times_after = [log_time] * 1000
+
+    stage.read(TimeCut(1000))
+    stage.loop.advance(DEADLINE_S + 1)
+    [(answer, _)] = stage.answers
+    assert is_advanced == isinstance(answer, PastTables)
 
 
 def test_a_barrier_that_fails_is_answered() -> None:

@@ -56,12 +56,12 @@ class Wall:
 
 
 @contextmanager
-def served(path: Path, clock: Callable[[], int]) -> Iterator[str]:
+def served(path: Path, clock: Callable[[], int], partitions: int = 1) -> Iterator[str]:
     """Serve a folder with a fake clock."""
     started: Future[Serving] = Future()
 
     async def serve() -> None:
-        settings = Settings(path=path, port=0, ttl_interval_ms=10)
+        settings = Settings(path=path, port=0, ttl_interval_ms=10, partitions=partitions)
         serving = Serving(settings, asyncio.get_running_loop(), clock=clock)
         await serving.start()
         started.set_result(serving)
@@ -158,6 +158,27 @@ def test_an_item_expires_by_log_time(tmp_path: Path) -> None:
         wall.move(HOUR_MS)
         _put(url, "any write moves log time", until + 10**6)
         _wait_until_expired(url, "item")
+
+
+@pytest.mark.guarantee("G26")
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_present_is_history_after_a_step_back(partitions: int, tmp_path: Path) -> None:
+    """Log time is ahead of the clock for an hour. Backups, ages and undo have every acknowledged write nevertheless."""
+    wall = Wall()
+    with served(tmp_path, wall, partitions) as url:
+        create(url)
+        wall.move(HOUR_MS)
+        _put(url, "item", 1)
+        wall.move(-HOUR_MS)
+        position = _put(url, "item", 2)
+
+        backup = ask(url, "CreateBackup", {"TableName": TABLE, "BackupName": "backup"})
+        present = ask(url, "GetItem", {"TableName": f"{TABLE}@-0", "Key": {"pk": {"S": "item"}}})
+        undone = ask(url, "Foldb_20261121.Undo", {"Position": position})
+
+        assert (200, 200, 200) == (backup.status, present.status, undone.status), undone.data
+        assert "2" == present.body["Item"]["until"]["N"]
+        assert "1" == _get(url, "item")["Item"]["until"]["N"]
 
 
 class SystemTime:
@@ -276,9 +297,12 @@ def _check_log_time(folder: Path) -> list[int]:
     return times
 
 
-def _put(url: str, key: str, until: int) -> None:
+def _put(url: str, key: str, until: int) -> str:
+    """Put an item, and return the position."""
     item = {"pk": {"S": key}, "until": {"N": str(until)}}
-    assert ask(url, "PutItem", {"TableName": TABLE, "Item": item}).status == 200
+    answer = ask(url, "PutItem", {"TableName": TABLE, "Item": item})
+    assert answer.status == 200
+    return str(answer.headers["x-foldb-position"])
 
 
 def _get(url: str, key: str) -> Any:
