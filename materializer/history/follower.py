@@ -15,7 +15,7 @@ the log was trimmed, an older command is declared void, or the storage is damage
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -155,6 +155,12 @@ class Follower:
         """Fold the log to its present end."""
         while self.step():
             pass
+
+    def declare_void(self, void: Collection[Void]) -> None:
+        """Begin again if one of these records and commands of the log was not skipped."""
+        if more := {each for each in void if each[0] >= self._first_offset} - self._void:
+            self._void |= more
+            self.begin_again("an older command was declared void")
 
     def begin_again(self, reason: str) -> None:
         """Delete the history and begin at the start of the log."""

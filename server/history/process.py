@@ -8,11 +8,12 @@ import asyncio
 import logging
 import socket
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ...log.commands import Position
+from ...materializer.fold.fold_record import Void
 from ...materializer.history.history import PartitionCut
 from ...materializer.history.requests import PastRead
 from ...model.errors import FoldbError, InternalServerError, ServiceUnavailableError
@@ -34,6 +35,7 @@ class _Call(NamedTuple):
     partition_id: int
     arguments: tuple[PartitionCut, PastRead]
     done: OnRead
+    void: Sequence[Void]
 
     def refuse(self, error: InternalServerError | ServiceUnavailableError) -> None:
         self.done(error, Position(self.partition_id, -1))
@@ -80,9 +82,11 @@ class HistoryProcess:
         ours.setblocking(False)
         self._connection = _Connection(self._loop, ours, self._ended)
 
-    def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
+    def read(
+        self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead, void: Sequence[Void] = ()
+    ) -> None:
         """Read the state of a partition at a cut."""
-        call = _Call(partition_id, (cut, read), done)
+        call = _Call(partition_id, (cut, read), done, void)
         try:
             self.start()
         except OSError as error:
@@ -164,7 +168,8 @@ class _Connection(Frames):
 
     def _send(self, call_id: int) -> None:
         call = self._calls[call_id]
-        self.send([call_id, call.partition_id, AS_OF.arguments(*call.arguments)])
+        void = [list(each) for each in call.void]
+        self.send([call_id, call.partition_id, AS_OF.arguments(*call.arguments), void])
 
     def on_frame(self, value: PlainValue) -> None:
         call_id, status, *answer = value

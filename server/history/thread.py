@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ...log.commands import Position
 from ...log.log import Log
+from ...materializer.fold.fold_record import Void
 from ...materializer.history.follower import Follower, memory_history
 from ...materializer.history.history import NotFoldedError, PartitionCut
 from ...materializer.history.reads import read_past
@@ -30,13 +31,16 @@ class HistoryThread:
         self._partitions = log.genesis(0).partitions
         self._followers: dict[int, Follower] = {}
 
-    def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
+    def read(
+        self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead, void: Sequence[Void] = ()
+    ) -> None:
         """Read the state of a partition at a cut."""
 
         def job() -> tuple[PastAnswer | RequestError | None, Position]:
             follower = self._followers.get(partition_id)
             if follower is None:
                 follower = self._followers[partition_id] = memory_history(self._log, partition_id)
+            follower.declare_void(void)
             follower.catch_up()
             return read_past(follower.history, cut, read, self._partitions)
 

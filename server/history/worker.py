@@ -21,6 +21,7 @@ import orjson
 from ...log.commands import Genesis
 from ...log.local.filesystem import SystemFilesystem
 from ...log.local.reader import LogReader
+from ...materializer.fold.fold_record import Void
 from ...materializer.history.engine import HistoryInUseError
 from ...materializer.history.follower import Follower, open_history
 from ...materializer.history.history import History, NotFoldedError, PartitionCut, TimeCut
@@ -87,8 +88,10 @@ class Histories:
         self._followers: dict[int, Follower] = {}
         self._timers: dict[int, asyncio.Handle] = {}
 
-    def read(self, partition_id: int, cut: PartitionCut) -> History:
+    def read(self, partition_id: int, cut: PartitionCut, void: Collection[Void]) -> History:
         """Return a history to read at a cut. If it is not folded up to there, it begins to follow at once.
+
+        It is folded without the commands in `void`, which the server has skipped.
 
         Raises:
             HistoryInUseError: The process before this one has not ended yet.
@@ -97,6 +100,7 @@ class Histories:
         follower = self._followers.get(partition_id)
         if follower is None:
             follower = self._followers[partition_id] = open_history(self._folder, self._log, partition_id)
+        follower.declare_void(void)
         if not _is_folded(follower.history, cut):
             self._follow(partition_id)
         return follower.history
@@ -131,7 +135,7 @@ def _is_folded(history: History, cut: PartitionCut) -> bool:
 
 
 class HistoryServer(Frames):
-    """Answers the calls of the server: `[id, partition, arguments]`, or `[0, partitions]` to keep these alone."""
+    """Answers the calls of the server: `[id, partition, arguments, void]`, or `[0, partitions]` to keep these alone."""
 
     def __init__(self, log: Any, histories: Histories, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -149,7 +153,8 @@ class HistoryServer(Frames):
             return
         try:
             cut, read = AS_OF.read_arguments(arguments[0], self._limits)
-            history = self._histories.read(partition_id, cut)
+            void = [(offset, index) for offset, index in arguments[1]]
+            history = self._histories.read(partition_id, cut, void)
             result, position = read_past(history, cut, read, self._partitions)
         except (NotFoldedError, HistoryInUseError):
             self.send([call_id, NOT_FOLDED])

@@ -79,7 +79,8 @@ class _Read:
             else:
                 self._done(error, worker.position)
             return
-        self._reads.reader.read(worker.position.partition, cut, self._read, self._on_answer)
+        partition_id, void = worker.position.partition, worker.state.voided
+        self._reads.reader.read(partition_id, cut, self._read, self._on_answer, void)
 
     def _on_barrier(self, outcome: Outcome, position: ResultPosition) -> None:
         if isinstance(outcome, Failed):

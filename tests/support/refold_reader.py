@@ -1,9 +1,10 @@
 """A reader of the past that folds the log again for each read, before the call returns."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from foldb.log.commands import Position
 from foldb.log.log import Log
+from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.history.history import NotFoldedError, PartitionCut
 from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.requests import PastRead
@@ -18,7 +19,9 @@ class RefoldReader:
         self._log = log
         self._histories: dict[int, RefoldHistory] = {}
 
-    def read(self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead) -> None:
+    def read(
+        self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead, void: Sequence[Void] = ()
+    ) -> None:
         """Read the state of a partition at a cut."""
         history = self._histories.setdefault(partition_id, RefoldHistory(self._log, partition_id))
         try:

@@ -132,6 +132,28 @@ def test_a_skip_of_an_older_command_folds_the_log_again(tmp_path: Path) -> None:
     follower.close()
 
 
+def test_a_skip_that_the_server_has_folded_is_honoured_at_once(tmp_path: Path) -> None:
+    """A restarted server knows the skip; its history ends before it."""
+    ledger = Ledger()
+    table = ledger.create("T")
+    for number in range(30):
+        ledger.fold(put(table, {"pk": {"S": str(number % 3)}, "n": {"N": str(number)}}))
+    follower = open_history(tmp_path, ListLog(ledger.records), 0)
+    follower.catch_up()
+    void = (ledger.records[-2].offset, None)
+
+    follower.declare_void([void])
+
+    with pytest.raises(NotFoldedError):
+        follower.history.at(Position(0, void[0]))
+    follower.catch_up()
+    assert_equal_to_a_refold(follower, ledger.records, void=[void])
+    folded_to = follower.history.position
+    follower.declare_void([void])
+    assert folded_to == follower.history.position, "it is known"
+    follower.close()
+
+
 def test_another_log_is_folded_from_its_beginning(tmp_path: Path) -> None:
     one, other = random_log(1, 20).records, random_log(2, 40).records
     first = open_history(tmp_path, ListLog(one), 0)
