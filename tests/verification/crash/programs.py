@@ -53,6 +53,17 @@ for name in {DISK_CALLS!r}:
 """)
 
 
+def with_moved_clock(by_ms: Path) -> list[str | Path]:
+    """Return a foldb whose system clock is ahead by the number of milliseconds in a file, which can be replaced."""
+    return _foldb_after(f"""
+from pathlib import Path
+from foldb.server import clock
+def moved(system_ms=clock.system_ms):
+    return system_ms() + int(Path({str(by_ms)!r}).read_text())
+clock.system_ms = moved
+""")
+
+
 def with_limit(limit: int, most: int, hard: int | None = None) -> list[str | Path]:
     """Return a foldb with a soft limit of a resource, which a test can raise up to `hard`."""
     hard = most if hard is None else hard

@@ -1,21 +1,31 @@
 """Answers that are stored with their positions are given again, byte for byte, when the past is read there.
 
     random writes and tables ──► whole live answers, with x-foldb-position ──► the same requests to TABLE@POSITION
+                           └───► the item before and after each write      ──► GetItem before, at and after its position
 
 The answers themselves are the model: nothing is folded, and nothing is assumed about how a history is kept.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.support.raw import ask
+from foldb.model.cuts import NamedPosition, parse_positions
+from tests.support.raw import Answer, ask
 from tests.support.tables import table_request
 
 NAMES = ("Orders", "Cars")
 CLIENTS = 3
+HOUR_MS = 3_600_000
+
+_BEFORE_HORIZON = b"The history of this database begins at position"
+
+Item = dict[str, Any]
+MoveClock = Callable[[int], None]
+Horizon = Mapping[int | None, int]
+"""The oldest offset that can be read, by partition; None where there is one partition."""
 
 
 @dataclass
@@ -27,6 +37,28 @@ class StoredAnswer:
     named: Callable[[str], dict[str, Any]]
     data: bytes
     position: str
+    time_ms: int
+
+
+@dataclass
+class Written:
+    """An acknowledged write of one item, with the item before and after it; None where there was no item."""
+
+    table: str
+    key: Item
+    position: NamedPosition
+    old: Item | None
+    new: Item | None
+    time_ms: int
+
+
+class Difference(NamedTuple):
+    """A read of the past whose answer is not the stored one."""
+
+    operation: str
+    past: str
+    expected: object
+    found: object
 
 
 @dataclass
@@ -35,13 +67,19 @@ class Run:
 
     Attributes:
         drops: Whether tables are deleted, and created again.
+        move_clock: Moves the server's clock by milliseconds; None if that is impossible.
         stored: The answers of the reads so far.
+        written: The writes so far.
+        restored: The name of a table of this run alone, which restores create.
     """
 
     url: str
     dice: random.Random
+    restored: str
     drops: bool = True
+    move_clock: MoveClock | None = None
     stored: list[StoredAnswer] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
 
     def live(self, steps: int) -> None:
         """Write and read at random."""
@@ -53,25 +91,36 @@ class Run:
             else:
                 self._read()
 
-    def differing(self, url: str) -> list[tuple[str, str, bytes, bytes]]:
-        """Read all stored answers again at their positions, in any order; return those that differ."""
+    def forget_since(self, time_ms: int) -> None:
+        """Forget the answers and writes at a log time and later."""
+        self.stored = [each for each in self.stored if each.time_ms < time_ms]
+        self.written = [each for each in self.written if each.time_ms < time_ms]
+
+    def differing(self, url: str, horizon: Horizon) -> list[Difference]:
+        """Read the stored answers and the written versions again, in any order; return those that differ."""
         self.dice.shuffle(self.stored)
         found = []
         for each in self.stored:
             past = f"{each.table}@{each.position}"
             answer = ask(url, each.operation, each.named(past))
             data = answer.data.replace(past.encode(), each.table.encode())
-            if data != each.data:
-                found.append((each.operation, past, each.data, data))
+            if not _is_kept(each.position, horizon):
+                if _BEFORE_HORIZON not in data:
+                    found.append(Difference(each.operation, past, _BEFORE_HORIZON, data))
+            elif data != each.data:
+                found.append(Difference(each.operation, past, each.data, data))
+        for version in self.written:
+            if _is_kept(position_text(_before(version.position)), horizon):
+                found += _differing_version(url, version)
         return found
 
     def _write(self) -> None:
         dice, name = self.dice, self.dice.choice(NAMES)
-        match dice.randrange(22):
+        match dice.randrange(28):
             case 0 if self.drops:
                 ask(self.url, "DeleteTable", {"TableName": name})
                 self._create(name)
-            case 1:
+            case 1 | 17:
                 self._change_indexes(name)
             case 2:
                 time_to_live = {"AttributeName": "at", "Enabled": dice.random() < 0.5}
@@ -81,24 +130,68 @@ class Run:
                 actions = [self._action(dice.choice(NAMES)) for _ in range(dice.randrange(1, 5))]
                 ask(self.url, "TransactWriteItems", {"TransactItems": actions})
             case 6 | 7 | 8:
-                ask(self.url, "DeleteItem", {"TableName": name, "Key": self._key()})
+                self._note("DeleteItem", name, self._key(), {}, lambda _: None)
             case 9 | 10:
                 requests = [{"PutRequest": {"Item": self._item()}} for _ in range(3)]
                 ask(self.url, "BatchWriteItem", {"RequestItems": {name: requests}})
             case 11 | 12 | 13:
+                key = self._key()
                 update = {"UpdateExpression": "ADD n :n", "ExpressionAttributeValues": {":n": {"N": "1"}}}
-                ask(self.url, "UpdateItem", {"TableName": name, "Key": self._key()} | update)
+                self._note("UpdateItem", name, key, update, lambda old: _added(old or key))
+            case 14 if self.drops:
+                self._restore(name)
+            case 15 if self.written:
+                position = position_text(dice.choice(self.written[-20:]).position)
+                ask(self.url, "Foldb_20261121.Undo", {"Position": position, "SkipConflicts": True})
+            case 16 if self.move_clock is not None:
+                self.move_clock(dice.choice((-HOUR_MS, -1000, -20, 20, 1000, HOUR_MS)))
             case _:
-                ask(self.url, "PutItem", {"TableName": name, "Item": self._item()})
+                item = self._item()
+                key = {attribute: item[attribute] for attribute in ("pk", "sk")}
+                self._note("PutItem", name, key, {"Item": item}, lambda _: item)
+
+    def _note(
+        self,
+        operation: str,
+        table: str,
+        key: Item,
+        request: dict[str, Any],
+        after: Callable[[Item | None], Item | None],
+    ) -> None:
+        """Write an item, and note the write with the item before and after it."""
+        named = request if operation == "PutItem" else request | {"Key": key}
+        answer = ask(self.url, operation, named | {"TableName": table, "ReturnValues": "ALL_OLD"})
+        if answer.status == 200:
+            [position] = parse_positions(answer.headers["x-foldb-position"])
+            old = answer.body.get("Attributes")
+            time_ms = int(answer.headers["x-foldb-log-time"])
+            self.written.append(Written(table, key, position, old, after(old), time_ms))
 
     def _create(self, name: str) -> None:
-        ask(
+        created = ask(
             self.url,
             "CreateTable",
             table_request(
                 name, "pk:S", "sk:N", gsi={"by-kind": "kind:S KEYS_ONLY"}, lsi={"by-n": "n:N KEYS_ONLY"}
             ),
         )
+        if created.status == 200:
+            recovery = {"PointInTimeRecoveryEnabled": True}
+            body = {"TableName": name, "PointInTimeRecoverySpecification": recovery}
+            ask(self.url, "UpdateContinuousBackups", body)
+
+    def _restore(self, source: str) -> None:
+        """Restore a table under the same name again and again, from a backup or to the latest time."""
+        ask(self.url, "DeleteTable", {"TableName": self.restored})
+        target = {"TargetTableName": self.restored}
+        if self.dice.random() < 0.5:
+            backup = ask(self.url, "CreateBackup", {"TableName": source, "BackupName": "backup"})
+            if backup.status == 200:
+                arn = backup.body["BackupDetails"]["BackupArn"]
+                ask(self.url, "RestoreTableFromBackup", target | {"BackupArn": arn})
+        else:
+            latest = {"SourceTableName": source, "UseLatestRestorableTime": True}
+            ask(self.url, "RestoreTableToPointInTime", target | latest)
 
     def _change_indexes(self, name: str) -> None:
         create = {
@@ -106,7 +199,7 @@ class Run:
             "KeySchema": [{"AttributeName": "v", "KeyType": "HASH"}],
             "Projection": {"ProjectionType": "ALL"},
         }
-        change = {"Create": create} if self.dice.random() < 0.6 else {"Delete": {"IndexName": "by-v"}}
+        change = {"Create": create} if self.dice.random() < 0.75 else {"Delete": {"IndexName": "by-v"}}
         ask(
             self.url,
             "UpdateTable",
@@ -135,17 +228,18 @@ class Run:
 
     def _read(self) -> None:
         operation, named = self._request()
-        table = self.dice.choice(NAMES)
+        table = self.dice.choice((*NAMES, *NAMES, self.restored))
         answer = ask(self.url, operation, named(table))
         if answer.status == 200:
             position = answer.headers["x-foldb-position"]
-            self.stored.append(StoredAnswer(operation, table, named, answer.data, position))
+            time_ms = int(answer.headers["x-foldb-log-time"])
+            self.stored.append(StoredAnswer(operation, table, named, answer.data, position, time_ms))
 
     def _request(self) -> tuple[str, Callable[[str], dict[str, Any]]]:
         dice = self.dice
         consumed = {"ReturnConsumedCapacity": dice.choice(("NONE", "INDEXES"))}
         index = dice.choice((None, "by-kind", "by-n", "by-v"))
-        page: dict[str, Any] = consumed | ({"IndexName": index} if index else {})
+        page: dict[str, Any] = consumed | ({"IndexName": index} if index else {"ConsistentRead": True})
         if dice.random() < 0.5:
             page["Limit"] = dice.randrange(1, 9)
         match dice.randrange(7):
@@ -186,13 +280,19 @@ class Run:
                 return "Query", lambda name: {"TableName": name} | condition | page
 
 
-def live(urls: Sequence[str], seed: int, steps: int) -> list[Run]:
+def live(urls: Sequence[str], seed: int, steps: int, move_clock: MoveClock | None = None) -> list[Run]:
     """Return the runs of concurrent clients.
 
     Several nodes drop no tables: a node whose catalog is behind answers for a table that a partition no longer has.
     """
     runs = [
-        Run(urls[client % len(urls)], random.Random(f"stored answers {seed} {client}"), len(urls) == 1)
+        Run(
+            urls[client % len(urls)],
+            random.Random(f"stored answers {seed} {client}"),
+            f"Restored{client}",
+            len(urls) == 1,
+            move_clock,
+        )
         for client in range(CLIENTS)
     ]
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -200,6 +300,68 @@ def live(urls: Sequence[str], seed: int, steps: int) -> list[Run]:
     return runs
 
 
-def differing(url: str, runs: list[Run]) -> list[tuple[str, str, bytes, bytes]]:
-    """Read all stored answers again at their positions; return those that differ."""
-    return [difference for run in runs for difference in run.differing(url)]
+def differing(url: str, runs: list[Run], horizon: Horizon | None = None) -> list[Difference]:
+    """Read all stored answers and written versions again at their positions; return those that differ.
+
+    Those from before the horizon must be refused.
+    """
+    return [difference for run in runs for difference in run.differing(url, horizon or {})]
+
+
+def _is_kept(positions: str, horizon: Horizon) -> bool:
+    """Return whether no position is before the horizon of its partition."""
+    return all(each.offset >= horizon.get(each.partition, 0) for each in parse_positions(positions))
+
+
+def _differing_version(url: str, version: Written) -> list[Difference]:
+    """Read an item right before a write, at it and up to the next command of the log."""
+    found = []
+    position = version.position
+    after = NamedPosition(position.partition, position.offset + 1, 0)
+    for cut, expected in ((_before(position), version.old), (position, version.new)):
+        answer = _item_at(url, version, cut)
+        if answer.status != 200 or answer.body.get("Item") != expected:
+            found.append(
+                Difference("GetItem", f"{version.table}@{position_text(cut)}", expected, answer.data)
+            )
+    answer = _item_at(url, version, after)
+    is_dropped = answer.status == 400 and b"ResourceNotFoundException" in answer.data
+    is_last = answer.status == 400 and b"The log ends before" in answer.data
+    is_same = answer.status == 200 and answer.body.get("Item") == version.new
+    if not (is_same or is_dropped or is_last or _is_written_at(url, version, after, answer)):
+        found.append(
+            Difference("GetItem", f"{version.table}@{position_text(after)}", version.new, answer.data)
+        )
+    return found
+
+
+def _item_at(url: str, version: Written, cut: NamedPosition) -> Answer:
+    body = {"TableName": f"{version.table}@{position_text(cut)}", "Key": version.key, "ConsistentRead": True}
+    return ask(url, "GetItem", body)
+
+
+def _is_written_at(url: str, version: Written, after: NamedPosition, answer: Answer) -> bool:
+    """Return whether the next command, or a later one of the same entry, wrote the item that was read there."""
+    window = {"From": position_text(version.position), "To": position_text(after)}
+    body = {"TableName": version.table, "Key": version.key} | window
+    history = ask(url, "Foldb_20261121.ItemHistory", body).body
+    later = [each for each in history.get("Versions", ()) if each["Kind"] != "refused"]
+    return bool(later) and later[0].get("Item") == answer.body.get("Item")
+
+
+def _before(position: NamedPosition) -> NamedPosition:
+    """Return the position of the command before."""
+    if position.index:
+        return NamedPosition(position.partition, position.offset, position.index - 1)
+    return NamedPosition(position.partition, position.offset - 1)
+
+
+def _added(item: Item) -> Item:
+    """Return an item after ADD n 1."""
+    return item | {"n": {"N": str(int(item.get("n", {"N": "0"})["N"]) + 1)}}
+
+
+def position_text(position: NamedPosition) -> str:
+    partition = "" if position.partition is None else f"{position.partition}:"
+    index = "" if position.index is None else f".{position.index}"
+    return f"{partition}{position.offset}{index}"

@@ -1,41 +1,212 @@
 """Answers that are stored with their positions are given again, byte for byte, when the past is read there."""
 
+import json
+import random
 import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 import foldb
-from tests.verification.histories.stored_answers import differing, live
+from tests.support.raw import ask
+from tests.support.served import Process
+from tests.support.served import foldb as run_foldb
+from tests.verification.crash.power import PowerDisk, lose_power
+from tests.verification.crash.programs import with_moved_clock
+from tests.verification.histories.stored_answers import (
+    NAMES,
+    Horizon,
+    Run,
+    differing,
+    live,
+    position_text,
+)
+
+# Small segments, and no stream that keeps its changes from a trim.
+OPTIONS = (
+    *("--segment-bytes", "20000"),
+    *("--stream-retention", "1ms"),
+    *("--ttl-interval", "20ms"),
+    *("--clock-step", "0"),
+)
 
 
-def _check(folder: Path | None, partitions: int, seed: int, steps: int) -> None:
-    with foldb.serve(folder, partitions=partitions, ttl_interval_ms=20) as server:
-        runs = live([server.endpoint_url], seed, steps)
-        assert sum(len(run.stored) for run in runs) > steps
-        assert [] == differing(server.endpoint_url, runs)
-    if folder is None:
-        return
-    with foldb.serve(folder) as server:
-        assert [] == differing(server.endpoint_url, runs)
-    shutil.rmtree(folder / "history")
-    with foldb.serve(folder, history=True) as server:
-        assert [] == differing(server.endpoint_url, runs)
+@dataclass
+class Life:
+    """A folder that is served again and again, and its stored answers. Each server is killed.
+
+    Attributes:
+        folder: The folder of the database.
+        clock: The file with the milliseconds that the server's clock is ahead.
+        partitions: The number of partitions.
+        seed: The seed of everything that is random.
+        steps: The steps of each client while the folder is served for the first time.
+        disk: A disk that loses its power when the server is killed; None to kill the server alone.
+        runs: The runs so far.
+        horizon: The horizon of the last trim.
+    """
+
+    folder: Path
+    clock: Path
+    partitions: int
+    seed: int
+    steps: int
+    disk: PowerDisk | None = None
+    runs: list[Run] = field(default_factory=list)
+    horizon: Horizon = field(default_factory=dict)
+
+    def live(self, steps: int) -> None:
+        """Serve the folder, read all stored answers again, and store more."""
+        with self.served() as url:
+            self.check(url)
+            self.runs += live([url], self.seed + len(self.runs), steps, self._move_clock)
+            self._restore_in_place(url)
+            self.check(url)
+
+    def check(self, url: str) -> None:
+        """Read all stored answers again."""
+        assert [] == differing(url, self.runs, self.horizon)
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """Serve the folder until the block ends with a kill or a power cut."""
+        if not self.clock.exists():
+            self.clock.write_text("0")
+        program = with_moved_clock(self.clock)
+        partitions = ("--partitions", str(self.partitions))
+        with Process(self.folder, *OPTIONS, *partitions, program=program) as server:
+            yield server.url
+            workers = _children(server.pid)
+            if self.disk is None:
+                server.kill()
+            else:
+                lose_power(server, self.disk)
+            _wait_for_end(workers)
+        if self.disk is not None:
+            self.disk.restore()
+
+    def _move_clock(self, by_ms: int) -> None:
+        new = self.clock.with_suffix(".new")
+        new.write_text(str(int(self.clock.read_text()) + by_ms))
+        new.replace(self.clock)
+
+    def _restore_in_place(self, url: str) -> None:
+        dice = random.Random(f"in place {self.seed} {len(self.runs)}")
+        version = dice.choice([each for run in self.runs for each in run.written])
+        words = ("--as-of", position_text(version.position), "--in-place", "--yes", "--db", url)
+        run_foldb("restore", version.table, *words)
 
 
-@pytest.mark.spec("H3")
-def test_stored_answers_in_memory_are_given_again() -> None:
-    _check(None, 1, seed=0, steps=60)
+def _children(process: int) -> list[int]:
+    text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(each) for each in text.split()]
 
 
+def _wait_for_end(processes: list[int]) -> None:
+    """Wait for the history process, which ends when its server does."""
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{each}/exe").exists() for each in processes):
+        assert time.monotonic() < deadline, "a process outlives its server"
+        time.sleep(0.01)
+
+
+# The changes of a folder between two servers
+
+
+def _kill(_: Life) -> None:
+    """Change nothing: the server was killed."""
+
+
+def _delete_histories(life: Life) -> None:
+    shutil.rmtree(life.folder / "history")
+
+
+def _skip(life: Life) -> None:
+    """Declare a late write void, as if it had never been made. Everything from its log time on may differ."""
+    dice = random.Random(f"skip {life.seed}")
+    versions = sorted((each for run in life.runs for each in run.written), key=lambda each: each.time_ms)
+    version = dice.choice(versions[len(versions) // 2 :])
+    skipped = run_foldb("log", "skip", position_text(version.position), life.folder, "--force", "--yes")
+    assert skipped.returncode == 0, skipped.stderr
+    for run in life.runs:
+        run.forget_since(version.time_ms)
+    version.new = version.old
+    life.runs[0].written.append(version)
+
+
+def _trim(life: Life) -> None:
+    """Trim to the middle of the stored positions. Backups and restorable times would keep records from it."""
+    with life.served() as url:
+        for name in NAMES:
+            disabled = {"PointInTimeRecoveryEnabled": False}
+            body = {"TableName": name, "PointInTimeRecoverySpecification": disabled}
+            ask(url, "UpdateContinuousBackups", body)
+        for backup in ask(url, "ListBackups", {}).body["BackupSummaries"]:
+            ask(url, "DeleteBackup", {"BackupArn": backup["BackupArn"]})
+    versions = sorted((each for run in life.runs for each in run.written), key=lambda each: each.time_ms)
+    cut = position_text(versions[len(versions) // 2].position)
+    trimmed = run_foldb("--yes", "log", "trim", life.folder, "--before", cut, "-o", "json")
+    assert trimmed.returncode == 0, trimmed.stderr
+    life.horizon = _horizon(json.loads(trimmed.stdout)["horizon"])
+
+
+def _horizon(text: str) -> dict[int | None, int]:
+    begins = [each.rpartition(":") for each in text.split(",")]
+    return {int(partition) if partition else None: int(offset) for partition, _, offset in begins}
+
+
+CHANGES: dict[str, Callable[[Life], None]] = {
+    "kill": _kill,
+    "deleted histories": _delete_histories,
+    "skip": _skip,
+    "trim": _trim,
+}
+
+
+def _check(life: Life, *changes: str) -> None:
+    life.live(life.steps)
+    for change in changes:
+        CHANGES[change](life)
+        life.live(life.steps // 4)
+    with life.served() as url:
+        life.check(url)
+
+
+@pytest.mark.spec("H3", served=False)
 @pytest.mark.parametrize("partitions", [1, 4])
-def test_stored_answers_are_given_again(partitions: int, tmp_path: Path) -> None:
-    """Also after a restart, and after the histories were removed."""
-    _check(tmp_path, partitions, seed=0, steps=60)
+def test_stored_answers_in_memory_are_given_again(partitions: int) -> None:
+    with foldb.serve(partitions=partitions, ttl_interval_ms=20) as server:
+        runs = live([server.endpoint_url], 0, steps=60)
+        assert sum(len(run.stored) for run in runs) > 60
+        assert [] == differing(server.endpoint_url, runs)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "changes"), [(1, ("deleted histories", "trim")), (4, ("kill", "skip"))]
+)
+def test_stored_answers_are_given_again(partitions: int, changes: Sequence[str], tmp_path: Path) -> None:
+    """Each server is killed."""
+    _check(Life(tmp_path / "data", tmp_path / "clock", partitions, seed=0, steps=40), *changes)
+
+
+def test_stored_answers_survive_a_power_cut(tmp_path: Path) -> None:
+    with PowerDisk(tmp_path) as disk:
+        _check(Life(disk.folder, tmp_path / "clock", 1, seed=1, steps=40, disk=disk))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 21))
 @pytest.mark.parametrize("partitions", [1, 4])
-def test_many_stored_answers_are_given_again(partitions: int, seed: int, tmp_path: Path) -> None:
-    _check(tmp_path, partitions, seed, steps=400)
+def test_stored_answers_survive_every_change(partitions: int, seed: int, tmp_path: Path) -> None:
+    """The changes come in any order, half of the runs with power cuts in place of kills."""
+    changes = 2 * list(CHANGES)
+    random.Random(f"changes {seed}").shuffle(changes)
+    with PowerDisk(tmp_path, megabytes=256) as disk:
+        has_power_cuts = seed % 2 == 0
+        folder = disk.folder if has_power_cuts else tmp_path / "data"
+        life = Life(folder, tmp_path / "clock", partitions, seed, 300, disk if has_power_cuts else None)
+        _check(life, *changes)
