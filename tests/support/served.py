@@ -1,11 +1,11 @@
-"""`foldb serve` in a child process, and `foldb` commands run to completion."""
+"""`foldb serve` in a process, and `foldb` commands run to completion."""
 
 import contextlib
 import os
 import re
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-FOLDB = Path(sys.executable).with_name("foldb")
+from tests.support.forks import FOLDB as FOLDB
+from tests.support.forks import Fork
+
 PATIENCE_S = 30
+_COMMAND_PATIENCE_S = 60
 
 
 @contextmanager
@@ -34,7 +37,22 @@ def killed(directory: Path, *options: str) -> Iterator[str]:
 
 def foldb(*arguments: str | os.PathLike[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a `foldb` command to completion."""
-    return subprocess.run([FOLDB, *arguments], input=stdin, capture_output=True, text=True, timeout=60)
+    with (
+        tempfile.TemporaryFile("w+") as given,
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
+        given.write(stdin)
+        given.seek(0)
+        process = Fork(arguments, stdin=given.fileno(), stdout=out.fileno(), stderr=err.fileno())
+        try:
+            code = process.wait(_COMMAND_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
 
 
 class Process:
@@ -50,15 +68,18 @@ class Process:
         self,
         folder: Path,
         *options: str,
-        program: Sequence[str | Path] = (FOLDB,),
+        program: Sequence[str | Path] | None = None,
         may_end: bool = False,
     ) -> None:
-        self._process = subprocess.Popen(
-            [*program, "serve", "--db", folder, "--port", "0", *options],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        arguments: list[str | Path] = ["serve", "--db", folder, "--port", "0", *options]
+        reads, writes = os.pipe()
+        self._process: Fork | subprocess.Popen[bytes]
+        if program is None:
+            self._process = Fork(arguments, stderr=writes)
+        else:
+            self._process = subprocess.Popen([*program, *arguments], stdout=subprocess.DEVNULL, stderr=writes)
+        os.close(writes)
+        self._stderr = open(reads)  # noqa: SIM115  `wait` closes it
         self.pid = self._process.pid
         self.said = ""
         self.url = self._address()
@@ -98,14 +119,14 @@ class Process:
 
     def wait(self) -> int:
         """Wait for the end of the process, and return its exit code."""
-        assert self._process.stderr is not None
-        if not self._process.stderr.closed:
-            self.said += self._process.communicate(timeout=PATIENCE_S)[1]
-        return self._process.returncode
+        code = self._process.wait(PATIENCE_S)
+        if not self._stderr.closed:
+            self.said += self._stderr.read()
+            self._stderr.close()
+        return code
 
     def _address(self) -> str:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
+        for line in self._stderr:
             self.said += line
             if match := re.search(r"https?://\S+:\d+", line):
                 return match[0]

@@ -3,7 +3,6 @@
 import random
 import re
 import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from typing import Self
 from foldb.log.kafka.client import Clients
 from foldb.log.kafka.settings import KafkaAddress, Security
 from tests.support.broker import Brokers
+from tests.support.forks import Fork
 from tests.support.raw import ask
-from tests.support.served import FOLDB
 
 PARTITIONS = 4
 _PATIENCE_S = 60
@@ -37,8 +36,8 @@ class Process:
         self._said = folder / "said"
         with self._said.open("a") as said:
             self._begun = said.tell()
-            self._process = subprocess.Popen(
-                [FOLDB, "serve", "--db", folder, "--port", "0", *options], stdout=said, stderr=said
+            self._process = Fork(
+                ["serve", "--db", folder, "--port", "0", *options], stdout=said.fileno(), stderr=said.fileno()
             )
         self.url = ""
 

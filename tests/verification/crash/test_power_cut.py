@@ -16,7 +16,7 @@ import pytest
 from foldb.log.local import LocalLog
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.snapshots import Snapshots
-from tests.support.served import FOLDB, Process
+from tests.support.served import Process
 from tests.support.write_ledger import Ledger, create, under_load
 from tests.verification import histories
 from tests.verification.crash.digests import Digests
@@ -118,7 +118,7 @@ def _serve_until_cut(
     digests: Digests,
     *,
     options: Sequence[str] = SMALL,
-    program: Sequence[str | Path] = (FOLDB,),
+    program: Sequence[str | Path] | None = None,
     run: int,
     writes: int,
 ) -> None:

@@ -1,0 +1,222 @@
+"""`foldb` processes that are forks of one process, which has imported all modules.
+
+    pytest ──arguments, variables, folder, descriptors──► this module as a program ──fork──► foldb
+           ◄──────────── a pipe: process id, then exit code ────────────┘
+
+A start of `foldb serve` takes 0.3 s of processor time, nearly all of it for imports; a fork takes a tenth of that. A
+fork runs from `foldb.cli.run` to the end of the interpreter, with a process id, signals, descriptors and an exit code
+of its own. All forks have the same hash seed, and pytest has another. A test of the start itself, or of variables that
+the interpreter or the dynamic linker reads, starts the program `FOLDB`.
+"""
+
+import atexit
+import gc
+import os
+import pickle
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NamedTuple
+
+FOLDB: Final = Path(sys.executable).with_name("foldb")
+
+_PACKAGES: Final = ("cli", "log", "materializer", "server", "streams")
+_LENGTH_BYTES: Final = 4
+_sending = threading.Lock()
+
+
+class Fork:
+    """A `foldb` process.
+
+    Args:
+        arguments: The command line without the program.
+        stdin: The descriptor that the process has as standard input; /dev/null if it is None.
+        stdout: As `stdin`.
+        stderr: As `stdin`.
+
+    Attributes:
+        pid: The process id.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str | os.PathLike[str]],
+        *,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        request = _Request(
+            [str(FOLDB), *(os.fspath(each) for each in arguments)], dict(os.environ), os.getcwd()
+        )
+        reads, writes = os.pipe()
+        null = os.open(os.devnull, os.O_RDWR)
+        descriptors = [null if each is None else each for each in (stdin, stdout, stderr)]
+        with _sending:
+            request.send(_parent(), [*descriptors, writes])
+        os.close(null)
+        os.close(writes)
+        self._results = open(reads)  # noqa: SIM115  `poll` closes it
+        self._code: int | None = None
+        self.pid = int(self._results.readline())
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process runs."""
+        if self._code is None and _is_readable(self._results.fileno(), 0):
+            self._code = int(self._results.readline())
+            self._results.close()
+        return self._code
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Wait for the end of the process, and return its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: The process still runs after the timeout.
+        """
+        if self._code is None and not _is_readable(self._results.fileno(), timeout_s):
+            raise subprocess.TimeoutExpired(str(FOLDB), timeout_s or 0)
+        code = self.poll()
+        assert code is not None
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self.send_signal(signal.SIGKILL)
+
+
+class _Request(NamedTuple):
+    """A process to start."""
+
+    arguments: list[str]
+    variables: dict[str, str]
+    folder: str
+
+    def send(self, parent: socket.socket, descriptors: Sequence[int]) -> None:
+        """Send this with the three standard descriptors, and that of the pipe for the results."""
+        body = pickle.dumps(tuple(self))
+        data = len(body).to_bytes(_LENGTH_BYTES) + body
+        parent.sendall(data[socket.send_fds(parent, [data], descriptors) :])
+
+    def become(self) -> None:
+        """Make this process the one that was requested."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.environ.clear()
+        os.environ.update(self.variables)
+        os.chdir(self.folder)
+        sys.argv = self.arguments
+
+
+def _is_readable(descriptor: int, timeout_s: float | None) -> bool:
+    poll = select.poll()  # select.select takes no descriptors from 1024 on
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
+
+
+@cache
+def _parent() -> socket.socket:
+    """Start the parent of all forks, which ends when the socket to it is closed."""
+    ours, its = socket.socketpair()
+    command = [sys.executable, "-P", __file__, str(its.fileno())]
+    parent = subprocess.Popen(
+        command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    its.close()
+
+    def end() -> None:
+        ours.shutdown(socket.SHUT_RDWR)
+        parent.wait()
+        ours.close()
+
+    atexit.register(end)
+    return ours
+
+
+def _received(requests: socket.socket) -> tuple[_Request, list[int]] | None:
+    """Return a request and its descriptors, None if pytest has ended."""
+    head, descriptors, _, _ = socket.recv_fds(requests, _LENGTH_BYTES, 4)
+    if not head:
+        return None
+    body = requests.recv(int.from_bytes(head), socket.MSG_WAITALL)
+    return _Request(*pickle.loads(body)), descriptors
+
+
+def _serve(requests: socket.socket) -> None:
+    """Fork for each request, and report exit codes. Return in each fork."""
+    ended, ends = os.pipe()
+    os.set_blocking(ends, False)
+    signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group
+    results: dict[int, int] = {}
+    while True:
+        ready = select.select([requests.fileno(), ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 4096)
+            _report(results)
+        if requests.fileno() in ready:
+            received = _received(requests)
+            if received is None:
+                os._exit(0)
+            request, (*standard, result) = received
+            child = os.fork()
+            if child == 0:
+                for number, descriptor in enumerate(standard):
+                    os.dup2(descriptor, number)
+                request.become()
+                requests.close()
+                for descriptor in (*standard, result, *results.values(), ended, ends):
+                    os.close(descriptor)
+                return
+            os.write(result, f"{child}\n".encode())
+            results[child] = result
+            for descriptor in standard:
+                os.close(descriptor)
+
+
+def _report(results: dict[int, int]) -> None:
+    """Write the exit codes of the processes that have ended."""
+    while results:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child == 0:
+            return
+        result = results.pop(child)
+        os.write(result, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os.close(result)
+
+
+def _main() -> None:
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    for name in _PACKAGES:
+        package = import_module(f"foldb.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    assert 1 == threading.active_count(), "a fork has one thread only"
+    gc.freeze()
+    _serve(requests)
+    sys.path.insert(0, str(FOLDB.parent))
+    atexit.register(gc.freeze)  # else the end of a fork collects, and so copies, all that the forks share
+
+    from foldb.cli import run
+
+    run()
+
+
+if __name__ == "__main__":
+    _main()
