@@ -217,7 +217,6 @@ def _expire(state: PartitionState, command: Expire, sequence_number: int) -> Out
             state.log_time,
             command.context,
         ),
-        index_updates=decision.index_updates,
     )
 
 

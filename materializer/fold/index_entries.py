@@ -11,7 +11,7 @@ way on every refold. An item without the key attributes has no entry: the index 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ...model import keys
 from ...model.capacity import index_write_units
@@ -32,14 +32,6 @@ class IndexUpdate:
     new_key: EntryKey | None
     entry: Stored | None
     units: int
-
-
-class EntryWrite(NamedTuple):
-    """An index entry that was stored, or removed if `entry` is None."""
-
-    target: Index
-    key: EntryKey
-    entry: Stored | None
 
 
 def entry_key(index: Index, item: Item, pk: bytes, sk: bytes) -> EntryKey | None:

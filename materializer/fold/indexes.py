@@ -18,7 +18,7 @@ from ...model.limits import Limits
 from ...model.slots import CATALOG, data_partitions, partition_of
 from ...model.tables import index_filled, key_error_of_index
 from ...model.values import load
-from .index_entries import EntryKey, EntryWrite, IndexUpdate, apply_index_updates, entry_key, entry_of
+from .index_entries import EntryKey, IndexUpdate, apply_index_updates, entry_key, entry_of
 from .outbox import send
 from .outcomes import Completed, Outcome
 from .state import Index, PartitionState, Table
@@ -39,13 +39,12 @@ def spread_index_updates(
             _write_entry(state, table, update.index, update.new_key, update.entry, sequence_number)
 
 
-def fold_index_entry(state: PartitionState, message: IndexEntry) -> list[EntryWrite]:
-    """Fold an IndexEntry; return the entry that it wrote, if its index exists."""
+def fold_index_entry(state: PartitionState, message: IndexEntry) -> None:
+    """Fold an IndexEntry. It has no effect if its index does not exist."""
     index = _index(state, message.table, message.index)
-    if index is None:
-        return []
-    stored = None if message.item is None else (message.item, message.size)
-    return [_write_here(index, (message.pk, message.sk), stored)]
+    if index is not None:
+        stored = None if message.item is None else (message.item, message.size)
+        _write_here(index, (message.pk, message.sk), stored)
 
 
 def fold_index_sent(state: PartitionState, sender: int, message: IndexSent, sequence_number: int) -> None:
@@ -68,20 +67,19 @@ def backfill(state: PartitionState, command: Backfill, sequence_number: int) -> 
     index = _index(state, command.table, command.index)
     if table is None or index is None or not index.is_filling or not state.slots:
         return Completed(progressed=False)
-    entries: list[EntryWrite] = []
-    if _fill(state, table, index, command.count, sequence_number, entries):
-        return Completed(progressed=True, entries=entries)
+    if _fill(state, table, index, command.count, sequence_number):
+        return Completed(progressed=True)
     index.cursor = None
     if state.partitions == 1:
         state.install(index_filled(table.definition, command.index), sequence_number)
-        return Completed(progressed=True, entries=entries)
+        return Completed(progressed=True)
     index.is_sent = True
     end = IndexSent(command.table, command.index)
     for partition in data_partitions(state.partitions):
         if partition != state.partition:
             send(state, partition, end, sequence_number)
     fold_index_sent(state, state.partition, end, sequence_number)
-    return Completed(progressed=True, entries=entries)
+    return Completed(progressed=True)
 
 
 def _fill(
@@ -90,9 +88,8 @@ def _fill(
     index: Index,
     count: int,
     sequence_number: int,
-    entries: list[EntryWrite],
 ) -> bool:
-    """Enter up to `count` items after the cursor; return False at the table's end. Add the writes here to `entries`."""
+    """Enter up to `count` items after the cursor; return False at the table's end."""
     for digest, pk, sk, stored in table.items.scan(index.cursor):
         if count == 0:
             return True
@@ -100,9 +97,7 @@ def _fill(
         index.cursor = (digest, pk, sk)
         entered = _entry(index, pk, sk, stored, state.limits)
         if entered is not None:
-            written = _write_entry(state, table, index, *entered, sequence_number)
-            if written is not None:
-                entries.append(written)
+            _write_entry(state, table, index, *entered, sequence_number)
     return False
 
 
@@ -124,23 +119,22 @@ def _write_entry(
     key: EntryKey,
     stored: Stored | None,
     sequence_number: int,
-) -> EntryWrite | None:
-    """Store or remove the entry at an index key, in the partition that owns the key; return the write if it is here."""
+) -> None:
+    """Store or remove the entry at an index key, in the partition that owns the key."""
     slot = index.store.slot_of(key[0])
     if slot in state.slots:
-        return _write_here(index, key, stored)
+        _write_here(index, key, stored)
+        return
     item, size = (None, 0) if stored is None else stored
     entry = IndexEntry(table.definition.id, index.definition.id, *key, item, size)
     send(state, partition_of(slot, state.partitions), entry, sequence_number)
-    return None
 
 
-def _write_here(index: Index, key: EntryKey, stored: Stored | None) -> EntryWrite:
+def _write_here(index: Index, key: EntryKey, stored: Stored | None) -> None:
     if stored is None:
         index.store.remove(*key)
     else:
         index.store.put(*key, stored)
-    return EntryWrite(index, key, stored)
 
 
 def _index(state: PartitionState, table_id: int, index_id: int) -> Index | None:

@@ -7,8 +7,6 @@
 So every message counts once, in the order of its sender, however often and in whichever order it reaches the log.
 """
 
-from collections.abc import Sequence
-
 from ...log.commands import (
     Commit,
     Decide,
@@ -25,7 +23,6 @@ from ...log.commands import (
     Vote,
 )
 from . import definitions, indexes
-from .index_entries import EntryWrite
 from .outbox import acknowledge
 from .outcomes import Completed, MessageFolded, Outcome
 from .state import PartitionState
@@ -41,12 +38,16 @@ def relay(state: PartitionState, command: Relay, sequence_number: int) -> Messag
     outcome = fold_message(state, command.sender, position, command.message, sequence_number)
     outcome.through_message = command.message_number
     outcome.time = state.log_time
-    outcome.effective_time = effective_time(command, state.log_time)
     return outcome
 
 
 def effective_time(command: Relay, log_time: int) -> int:
     """Return the effective time of the items that a Relay writes, folded at `log_time`.
+
+    It is the time at which a version counts as written: a read of the past at T has, of each key, the newest version
+    whose effective time is at most T. Items that other commands write have log time. An entry of a local index has the
+    time of its item, so a past read of the index finds what the table has. An entry of a global index has log time: a
+    backfill may enter an item, at its log time, between the decision of a transaction and the record that applies it.
 
     A Commit that names the changes of all partitions has the time of its decision, which is the same at all
     participants. That is later than the log time p of this participant's Prepare. Proof: the coordinator decided after
@@ -85,7 +86,7 @@ def fold_message(
     """Fold a message; `position` is the offset and index of the command in the sender's log that sent it."""
     match message:
         case IndexEntry() | IndexSent():
-            return MessageFolded(entries=_fold_index_message(state, sender, message, sequence_number))
+            _fold_index_message(state, sender, message, sequence_number)
         case Prepare():
             return prepare(state, sender, message, sequence_number)
         case Vote():
@@ -96,7 +97,7 @@ def fold_message(
             return decided(state, sender, message, position)
         case Defined():
             definitions.fold_defined(state, message, sequence_number)
-            return MessageFolded(entries=_fold_deferred(state, sequence_number))
+            _fold_deferred(state, sequence_number)
         case DefinitionApplied():
             definitions.fold_definition_applied(state, sender, message, sequence_number)
         case IndexFilled():
@@ -106,21 +107,18 @@ def fold_message(
 
 def _fold_index_message(
     state: PartitionState, sender: int, message: IndexEntry | IndexSent, sequence_number: int
-) -> Sequence[EntryWrite]:
+) -> None:
     if message.index >= state.next_id:
         state.deferred.append((sender, message))
     elif type(message) is IndexEntry:
-        return indexes.fold_index_entry(state, message)
+        indexes.fold_index_entry(state, message)
     else:
         assert type(message) is IndexSent
         indexes.fold_index_sent(state, sender, message, sequence_number)
-    return ()
 
 
-def _fold_deferred(state: PartitionState, sequence_number: int) -> list[EntryWrite]:
+def _fold_deferred(state: PartitionState, sequence_number: int) -> None:
     """Fold the deferred messages after a definition was installed; those that are still early are deferred again."""
     deferred, state.deferred = state.deferred, []
-    entries: list[EntryWrite] = []
     for sender, message in deferred:
-        entries += _fold_index_message(state, sender, message, sequence_number)
-    return entries
+        _fold_index_message(state, sender, message, sequence_number)

@@ -16,7 +16,6 @@ from ...model.capacity import write_units
 from ...model.errors import RequestError
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
-from .index_entries import EntryWrite, IndexUpdate
 from .storage import Stored
 
 
@@ -83,7 +82,6 @@ class Applied:
     glob: dict[str, int] | None = None
     twice: bool = False  # a transaction doubles the table's units
     replayed_units: int = 0  # units of an action of a replayed transaction, which only reads
-    index_updates: Sequence[IndexUpdate] = field(default=(), compare=False, repr=False)
 
     @property
     def units(self) -> Units:
@@ -210,15 +208,10 @@ class Subscribed:
 
 @dataclass(slots=True)
 class Completed:
-    """A command of an owner, an operator or the log itself; `progressed` is whether it had an effect.
-
-    `index_updates` are those of the change, `entries` the index entries that a Backfill wrote in this partition.
-    """
+    """A command of an owner, an operator or the log itself; `progressed` is whether it had an effect."""
 
     progressed: bool
     change: Change | None = None
-    index_updates: Sequence[IndexUpdate] = field(default=(), compare=False, repr=False)
-    entries: Sequence[EntryWrite] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -265,8 +258,6 @@ class MessageFolded:
         resolved: The transactions of this coordinator that have ended.
         time: Log time.
         share: The part of its transaction that a Commit applied; None for transactions that began below level 3.
-        effective_time: The time at which the writes of `applied` count as written (versions.py).
-        entries: The index entries that messages of other partitions wrote here.
     """
 
     through_message: int = -1
@@ -274,8 +265,6 @@ class MessageFolded:
     resolved: Sequence["Resolved"] = ()
     time: int = 0
     share: Share | None = None
-    effective_time: int = 0
-    entries: Sequence[EntryWrite] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)

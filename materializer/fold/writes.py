@@ -80,7 +80,6 @@ def apply(
         action, old, new, sequence_number, state.log_time, decision.attributes, size, twice=twice
     )
     if decision.index_updates:
-        applied.index_updates = decision.index_updates
         applied.local, applied.glob = _index_units(decision.index_updates)
     return applied
 

@@ -31,7 +31,7 @@ class VersionWriter:
     Attributes:
         batch: The batch that the next `flush` writes.
         stamp: The stamp of the versions that the current command writes.
-        log_stamp: The stamp of the global index entries that it writes, which have the log time (fold/versions.py).
+        log_stamp: The stamp of the global index entries that it writes, which have the log time (fold/messages.py).
         is_late: Whether the effective time is below the log time.
         unflushed: The newest versions that are not in the engine yet.
         recent: Newest versions by key, among them all unflushed ones.

@@ -1,12 +1,100 @@
-"""Checks of the versions that a partition's log wrote: an independent model that keeps them all."""
+"""A model of a partition's past that keeps every version in a list, and checks of the versions."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
+from foldb.log.commands import Command, Record, Relay
+from foldb.materializer.fold import fold
+from foldb.materializer.fold.messages import effective_time
+from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.fold.storage import Store, Stored
-from foldb.materializer.fold.versions import Version
+from foldb.materializer.fold.storage import MemoryStore, Store, Stored
+
+
+class Version(NamedTuple):
+    """A version of an item or an index entry; `stored` is None for a tombstone.
+
+    A table or an index that is deleted writes no tombstones: its store ends.
+    """
+
+    store: int
+    pk: bytes
+    sk: bytes
+    stored: Stored | None
+    effective_time: int
+
+
+class Recorder:
+    """Folds a partition into stores that record each write.
+
+    Attributes:
+        state: The state after the last record.
+        versions: The versions that the folded records wrote, in the order of the writes.
+    """
+
+    def __init__(self) -> None:
+        self.state = PartitionState(
+            new_store=lambda owner, is_sorted: _Recording(owner, is_sorted, self._record)
+        )
+        self.versions: list[Version] = []
+        self._effective_time = 0
+
+    def fold(self, record: Record) -> Sequence[Outcome]:
+        entry = record.entry
+        steps = _Steps(entry.commands)
+        steps.before_each = self._begin
+        return fold(self.state, replace(record, entry=replace(entry, commands=steps)))
+
+    def _begin(self, command: Command) -> None:
+        self._effective_time = self.state.log_time
+        if isinstance(command, Relay):
+            self._effective_time = effective_time(command, self.state.log_time)
+
+    def _record(self, store: int, pk: bytes, sk: bytes, stored: Stored | None) -> None:
+        is_global = any(
+            index.definition.id == store and index.definition.kind == "GSI"
+            for table in self.state.tables.values()
+            for index in table.indexes.values()
+        )
+        time = self.state.log_time if is_global else self._effective_time
+        self.versions.append(Version(store, pk, sk, stored, time))
+
+
+class _Recording(MemoryStore):  # type: ignore[misc]  # final in the product alone
+    """A store that calls `record` with each write that changes it."""
+
+    def __init__(
+        self, owner: int, is_sorted: bool, record: Callable[[int, bytes, bytes, Stored | None], None]
+    ) -> None:
+        super().__init__(owner, is_sorted)
+        self._id = owner
+        self._record = record
+
+    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
+        old = super().put(pk, sk, stored)
+        if old is None or old[0] != stored[0]:
+            self._record(self._id, pk, sk, stored)
+        return old
+
+    def remove(self, pk: bytes, sk: bytes) -> Stored | None:
+        old = super().remove(pk, sk)
+        if old is not None:
+            self._record(self._id, pk, sk, None)
+        return old
+
+
+class _Steps(list[Command]):
+    """Commands that the fold takes one by one: it folds each before it takes the next."""
+
+    before_each: Callable[[Command], None]
+
+    def __iter__(self) -> Iterator[Command]:
+        for command in super().__iter__():
+            self.before_each(command)
+            yield command
 
 
 def check_order(versions: Iterable[Version]) -> None:

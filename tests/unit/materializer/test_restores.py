@@ -8,7 +8,6 @@ from foldb.log.commands import Context, DefineTable, Load, LoadedItem, RestorePr
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.outcomes import BackupDefined, Completed, Loaded, Outcome, Refused, Skipped
-from foldb.materializer.fold.versions import versions
 from foldb.model.descriptions import describe
 from foldb.model.tables import TableDefinition
 from foldb.model.values import dump as dump_item
@@ -86,8 +85,6 @@ def test_loaded_items_have_index_entries_and_numbers_of_their_own() -> None:
     assert 2 == restoring.table.items.count == index.store.count
     assert 1 == made[1].sequence_number - made[0].sequence_number
     assert [None, None] == [change.tx for change in made]
-    written = [version.store for version in versions(restoring.ledger.state, outcome)]
-    assert [restoring.id, index.definition.id] * 2 == written
 
 
 def test_an_item_can_be_loaded_twice() -> None:

@@ -31,68 +31,11 @@ BUGS = [
         HISTORIES,
     ),
     bug(
-        "half a transaction is written at its decision",
-        """
-@ materializer/fold/versions.py
--            for each in applied:
--                yield from _applied(state, each, effective_time)
-+            for nth, each in enumerate(applied):
-+                yield from _applied(state, each, log_time if nth else effective_time)
-""",
-        HISTORIES,
-    ),
-    bug(
-        "half a transaction has versions",
-        """
-@ materializer/fold/versions.py
-         case Transacted(actions=actions, replayed=False):
--            for action in actions:
-+            for action in actions[:1]:
-""",
-        HISTORIES,
-    ),
-    bug(
         "the only participant writes at the time of the decision",
         """
 @ materializer/fold/messages.py
 -    is_agreed = type(message) is Commit and message.changing is not None
 +    is_agreed = type(message) is Commit
-""",
-        VERSIONS,
-    ),
-    bug(
-        "a global index entry has the time of the decision",
-        """
-@ materializer/fold/versions.py
--        time = effective_time if is_local else state.log_time
-+        time = effective_time
-""",
-        VERSIONS,
-    ),
-    bug(
-        "a local index entry is of another time than its item",
-        """
-@ materializer/fold/versions.py
--        time = effective_time if is_local else state.log_time
-+        time = state.log_time
-""",
-        VERSIONS,
-    ),
-    bug(
-        "a moved index entry leaves no tombstone",
-        """
-@ materializer/fold/versions.py
--        for key, entry in ((update.old_key, None), (update.new_key, update.entry)):
-+        for key, entry in ((update.new_key, update.entry),):
-""",
-        VERSIONS,
-    ),
-    bug(
-        "an index entry that came before its index has no version",
-        """
-@ materializer/fold/messages.py
--            return MessageFolded(entries=_fold_deferred(state, sequence_number))
-+            _fold_deferred(state, sequence_number)
 """,
         VERSIONS,
     ),

@@ -15,7 +15,7 @@ from foldb.materializer.fold import fold
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
-from foldb.materializer.fold.versions import Version, versions
+from tests.support.versions import Recorder, Version
 from tests.verification.simulator.log import SharedLog
 
 _OWNER = Context("")
@@ -30,19 +30,17 @@ class Folded(NamedTuple):
 
     state: PartitionState
     times: list[int]
-    records: list[tuple[Record, list[Outcome]]]
+    records: list[tuple[Record, Sequence[Outcome]]]
     versions: list[Version]
 
 
 def folded(log: SharedLog, partition: int) -> Folded:
     """Fold a partition."""
-    all_of_it = Folded(PartitionState(), [], [], [])
+    recorder = Recorder()
+    all_of_it = Folded(recorder.state, [], [], recorder.versions)
     for record in log.read(partition, 0, log.end(partition)):
-        outcomes = fold(all_of_it.state, record)
-        all_of_it.records.append((record, outcomes))
-        all_of_it.times.append(all_of_it.state.log_time)
-        for outcome in outcomes:
-            all_of_it.versions.extend(versions(all_of_it.state, outcome))
+        all_of_it.records.append((record, recorder.fold(record)))
+        all_of_it.times.append(recorder.state.log_time)
     return all_of_it
 
 

@@ -1,6 +1,6 @@
 """The past of a history by effective time, from a model of its own that keeps every version.
 
-    outcomes of the folds ──► versions, by store and key ──► contents at every moment T ──► money is only moved
+    writes of the folds ──► versions, by store and key ──► contents at every moment T ──► money is only moved
 
 The contents change at effective times only, so checking them at each of these checks every millisecond.
 """

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from foldb.log.commands import Backfill, Commit, Context, Record, Relay, Transact
-from foldb.materializer.fold import fold
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.state import TransactionId
-from foldb.materializer.fold.versions import Version, versions
-from tests.support.versions import check_newest, check_order
+from tests.support.versions import Recorder, Version, check_newest, check_order
 from tests.unit.materializer.ledger import CONTEXT, START, define, index_request, put
 from tests.unit.materializer.partitions.cluster import Cluster
 from tests.unit.materializer.partitions.life import Life, _update
@@ -23,13 +21,13 @@ def written(records: list[Record]) -> Iterator[tuple[PartitionState, list[Versio
 
     Check that no version has a time that was closed before: below log time, and below the Prepare of each held part.
     """
-    state, found = PartitionState(), list[Version]()
+    recorder = Recorder()
+    state, found = recorder.state, recorder.versions
     prepared: dict[TransactionId, int] = {}
     for record in records:
         _check_decisions(prepared, record)
         closed, count = min([state.log_time, *prepared.values()]) - 1, len(found)
-        for outcome in fold(state, record):
-            found += versions(state, outcome)
+        recorder.fold(record)
         assert all(version.effective_time > closed for version in found[count:])
         held = state.transactions.prepared
         prepared = {part: prepared.get(part, state.log_time) for part in held}
@@ -90,27 +88,31 @@ class Held:
         self.time = 1000
         self.cluster.fold(1, Transact([other, after], CONTEXT))
         self.time = 2000
-        self._deliver(1, 2)
+        self.deliver(1, 2)
         self.time = 3000
-        self._deliver(2, 1)
+        self.deliver(2, 1)
 
     def _key(self, owner: int, partition: int) -> str:
         """Return a partition key of a table or index in that partition."""
         names = map(str, range(99))
         return next(name for name in names if self.cluster.home_of(owner, name.encode()) == partition)
 
-    def _deliver(self, sender: int, receiver: int) -> list[Version]:
-        """Deliver the next messages; return the versions that they write."""
-        state = self.cluster.states[receiver]
-        expected = state.received.get(sender, 0)
-        found: list[Version] = []
+    def deliver(self, sender: int, receiver: int) -> None:
+        """Deliver the next messages."""
+        expected = self.cluster.states[receiver].received.get(sender, 0)
         for relay in self.cluster.sent[sender, receiver][expected:]:
-            found += versions(state, self.cluster.deliver(relay, receiver))
+            self.cluster.deliver(relay, receiver)
+
+    def versions(self) -> list[Version]:
+        """Return all versions of partition 2."""
+        *_, (_, found) = written(self.cluster.records[2])
         return found
 
     def commit(self) -> list[Version]:
-        """Apply the decision in partition 2."""
-        return self._deliver(1, 2)
+        """Apply the decision in partition 2; return the versions that it writes."""
+        before = len(self.versions())
+        self.deliver(1, 2)
+        return self.versions()[before:]
 
 
 def test_a_commit_writes_at_the_time_of_its_decision() -> None:
@@ -125,7 +127,6 @@ def test_a_commit_writes_at_the_time_of_its_decision() -> None:
     assert [held.table, local.id, local.id] == [version.store for version in found]
     assert {START + 3000} == {version.effective_time for version in found}
     assert [False, True, False] == [version.stored is None for version in found]
-    assert [CONTEXT, None, None] == [version.context for version in found]
 
 
 def test_a_global_entry_has_log_time_after_a_backfill() -> None:
@@ -133,16 +134,14 @@ def test_a_global_entry_has_log_time_after_a_backfill() -> None:
     held = Held()
     held.time = 5000
     held.cluster.define(define("UpdateTable", held.table, _update(Create=index_request("global", "g"))))
-    held._deliver(0, 2)
+    held.deliver(0, 2)
     index = held.next_index
     held.time = 6000
-    found = list(
-        versions(held.cluster.states[2], held.cluster.fold(2, Backfill(held.table, index, 10, Context("B"))))
-    )
+    held.cluster.fold(2, Backfill(held.table, index, 10, Context("B")))
     held.time = 9000
 
-    found += held.commit()
+    held.commit()
 
-    entries = [version for version in found if version.store == index]
-    check_order(found)
+    entries = [version for version in held.versions() if version.store == index]
+    check_order(held.versions())
     assert [START + 6000, START + 9000] == [version.effective_time for version in entries]
