@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-import foldb
+from tests.behaviour.spec.conftest import WRITERS, Served
 from tests.support.tables import table_request
 
 UNITS = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}
 PITR = {"PointInTimeRecoveryEnabled": True}
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/"
-WRITERS = 16
 
 
 @dataclass
@@ -98,19 +95,9 @@ class Database:
         return found
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(False, 1), (True, 1), (True, 4)],
-    ids=["in memory", "a folder", "4 partitions"],
-)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    on_disk, partitions = request.param
-    folder = tmp_path_factory.mktemp("backups") if on_disk else None
-    with foldb.serve(folder, partitions=partitions) as server:
-        config = Config(retries={"total_max_attempts": 1}, max_pool_connections=WRITERS)
-        client = boto3.client("dynamodb", **server.boto3, config=config)
-        yield Database(client)
-        client.close()
+@pytest.fixture(scope="module")
+def database(each_kind: Served) -> Database:
+    return Database(each_kind.client)
 
 
 @contextmanager

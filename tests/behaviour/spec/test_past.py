@@ -3,19 +3,15 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-import foldb
 from foldb.model.cuts import time_text
+from tests.behaviour.spec.conftest import Served
 from tests.support.raw import ask
 from tests.support.tables import table_request
 
@@ -23,13 +19,8 @@ KEY = {"pk": {"S": "a"}, "sk": {"N": "1"}}
 READS = "BatchGetItem, DescribeTable, GetItem, Query, Scan, TransactGetItems"
 
 
-@dataclass
-class Database:
+class Database(Served):
     """A served database."""
-
-    url: str
-    client: Any
-    partitions: int
 
     def create(self, name: str) -> str:
         answer = self.client.create_table(
@@ -48,19 +39,9 @@ class Database:
         return self.client.get_item(TableName=name, Key=KEY).get("Item", {}).get("v", {}).get("S")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(False, 1), (True, 1), (True, 4)],
-    ids=["in memory", "a folder", "4 partitions"],
-)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    on_disk, partitions = request.param
-    folder = tmp_path_factory.mktemp("past") if on_disk else None
-    with foldb.serve(folder, partitions=partitions) as server:
-        config = Config(retries={"total_max_attempts": 1}, parameter_validation=False)
-        client = boto3.client("dynamodb", **server.boto3, config=config)
-        yield Database(server.endpoint_url, client, partitions)
-        client.close()
+@pytest.fixture(scope="module")
+def database(each_kind: Served) -> Database:
+    return Database(*each_kind)
 
 
 @pytest.fixture
