@@ -1,17 +1,19 @@
 """`foldb restore`: bring back a table, or items of it, as they were at a cut."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple
+from itertools import islice
+from typing import Annotated, Any
 
 import typer
 
 from ...model.values import Item, dump
+from ..lib.client import Client
+from ..lib.differences import Pages, difference_text, shower
 from ..lib.errors import CommandError, ExitCode
-from ..lib.key_arguments import KeyArguments
 from ..lib.options import TableArgument, Texts, check_cut, name_as_of
-from ..lib.output import counted
-from ..lib.read_requests import Reading
+from ..lib.output import Row, counted
 from ..lib.session import Session
 from ..lib.values import plain_item
 from .fork import copy
@@ -59,24 +61,19 @@ def restore(
     if into is not None:
         copy(session, "Restore", table, into, as_of)
         return
-    changes = _of_key(session, table, as_of, key) if key else _of_table(session, table, as_of)
-    if not changes:
+    changes = _of_key(session, table, as_of, key) if key else _TableChanges(session.client, table, as_of)
+    kinds: Counter[str] = Counter()
+    _print(session, _counted(changes, kinds))
+    if not kinds:
         session.output.say(f"{table} is as it was at {as_of}")
         return
-    session.output.rows([_row(session, change) for change in changes], first=("change", "key"))
-    puts = sum(change.past is not None for change in changes)
-    session.confirm(
-        f"Put {counted(puts, 'item')} and remove {counted(len(changes) - puts, 'item')} in {table}?"
-    )
+    puts = kinds.total() - kinds["remove"]
+    session.confirm(f"Put {counted(puts, 'item')} and remove {counted(kinds['remove'], 'item')} in {table}?")
     _apply(session, table, changes)
 
 
-class _Change(NamedTuple):
-    """A difference at a key: the item at the cut and the present one; None if there is none."""
-
-    key: Item
-    past: Item | None
-    present: Item | None
+# A difference as TableDifferences returns it (Kind, Key, Old, New), from the present table to that at the cut.
+_Change = dict[str, Any]
 
 
 def _of_key(session: Session, table: str, as_of: str, words: Sequence[str]) -> list[_Change]:
@@ -87,70 +84,85 @@ def _of_key(session: Session, table: str, as_of: str, words: Sequence[str]) -> l
         item: Item | None = answer.get("Item")
         return item
 
-    past, present = read(name_as_of(table, as_of)), read(table)
-    return [] if _digest(past) == _digest(present) else [_Change(key, past, present)]
+    old, new = read(table), read(name_as_of(table, as_of))
+    if _digest(old) == _digest(new):
+        return []
+    kind = "put" if old is None else "remove" if new is None else "change"
+    images = {"Old": old, "New": new}
+    return [{"Kind": kind, "Key": key} | {name: item for name, item in images.items() if item is not None}]
 
 
-def _of_table(session: Session, table: str, as_of: str) -> list[_Change]:
-    """Compare the table at the cut with the present one, in the order of their Scans."""
-    shape = session.shape(table)
-    past = {dump(_key(shape, item)): item for item in _scan(session, name_as_of(table, as_of))}
-    changes = []
-    for present in _scan(session, table):
-        key = _key(shape, present)
-        was = past.pop(dump(key), None)
-        if _digest(was) != _digest(present):
-            changes.append(_Change(key, was, present))
-    return changes + [_Change(_key(shape, was), was, None) for was in past.values()]
+class _TableChanges:
+    """The changes that restore a table. Each iteration reads them again, in pages, between the same two cuts."""
+
+    def __init__(self, client: Client, table: str, as_of: str) -> None:
+        self._client = client
+        self._request = {"TableName": table, "From": as_of}
+
+    def __iter__(self) -> Iterator[_Change]:
+        pages = Pages(self._client, "TableDifferences", self._request)
+        for difference in pages.entries("Differences"):
+            self._request |= {name: pages.answer[name] for name in ("From", "To")}
+            yield _reversed(difference)
 
 
-def _key(shape: KeyArguments, item: Item) -> Item:
-    return {name: item[name] for name in shape.key_names()}
+def _reversed(difference: _Change) -> _Change:
+    kind = {"put": "remove", "remove": "put"}.get(difference["Kind"], "change")
+    images = {"Old": difference.get("New"), "New": difference.get("Old")}
+    change = {"Kind": kind, "Key": difference["Key"]}
+    return change | {name: item for name, item in images.items() if item is not None}
 
 
-def _scan(session: Session, name: str) -> Iterator[Item]:
-    body = {"TableName": name, "ConsistentRead": True, "ReturnConsumedCapacity": "TOTAL"}
-    return Reading(session.client, "Scan", body, everything=True).items()
+def _counted(changes: Iterable[_Change], kinds: Counter[str]) -> Iterator[_Change]:
+    for change in changes:
+        kinds[change["Kind"]] += 1
+        yield change
 
 
-def _apply(session: Session, table: str, changes: Sequence[_Change]) -> None:
-    """Write the changes, each if its item is still as it was read.
+def _print(session: Session, changes: Iterable[_Change]) -> None:
+    is_typed = session.settings.typed
+    if session.output.draws:
+        for change in changes:
+            session.output.line(difference_text(change, is_typed=is_typed))
+    else:
+        session.output.rows((_row(change, is_typed=is_typed) for change in changes), first=("change", "key"))
+
+
+def _row(change: _Change, *, is_typed: bool) -> Row:
+    show = shower(is_typed=is_typed)
+    row = {"change": "put" if "New" in change else "remove", "key": show(change["Key"])}
+    names = {"Old": "present", "New": "restored"}
+    return row | {name: show(change[image]) for image, name in names.items() if image in change}
+
+
+def _apply(session: Session, table: str, changes: Iterable[_Change]) -> None:
+    """Write the changes, each if its item is still as it was printed.
 
     Raises:
         CommandError: Some items have changed in between; the others are restored.
     """
-    kept: list[_Change] = []
-    for begin in range(0, len(changes), _WRITES):
-        some = changes[begin : begin + _WRITES]
+    restored = kept = 0
+    rest = iter(changes)
+    while some := list(islice(rest, _WRITES)):
         writes = [_write(change) for change in some]
         applied = session.client.admin("RestoreItems", {"TableName": table, "Writes": writes})["Applied"]
-        kept += [change for change, is_applied in zip(some, applied, strict=True) if not is_applied]
-    session.output.say(f"{table}: restored {counted(len(changes) - len(kept), 'item')}")
+        for change, is_applied in zip(some, applied, strict=True):
+            if not is_applied:
+                session.output.warn(f"changed in between, and kept: {plain_item(change['Key'])}")
+        restored += sum(applied)
+        kept += len(some) - sum(applied)
+    session.output.say(f"{table}: restored {counted(restored, 'item')}")
     if kept:
-        for change in kept:
-            session.output.warn(f"changed in between, and kept: {plain_item(change.key)}")
         raise CommandError(
-            f"{counted(len(kept), 'item')} had changed: run the command again to see them", ExitCode.PARTLY
+            f"{counted(kept, 'item')} had changed: run the command again to see them", ExitCode.PARTLY
         )
 
 
 def _write(change: _Change) -> dict[str, Any]:
-    write = {"Key": change.key, "Digest": _digest(change.present)}
-    return write if change.past is None else write | {"Item": change.past}
+    write = {"Key": change["Key"], "Digest": _digest(change.get("Old"))}
+    return write | {"Item": change["New"]} if "New" in change else write
 
 
 def _digest(item: Item | None) -> str:
     """Return the digest of the item's canonical bytes; empty for no item."""
     return "" if item is None else blake2b(dump(item), digest_size=16).hexdigest()
-
-
-def _row(session: Session, change: _Change) -> dict[str, Any]:
-    def shown(item: Item) -> Any:
-        return item if session.settings.typed else plain_item(item)
-
-    row = {"change": "remove" if change.past is None else "put", "key": shown(change.key)}
-    if change.present is not None:
-        row["present"] = shown(change.present)
-    if change.past is not None:
-        row["restored"] = shown(change.past)
-    return row

@@ -1,9 +1,13 @@
 """`foldb restore`, `foldb fork` and `foldb backup`."""
 
+from typing import Any
+
 import pytest
 
+from foldb.cli.lib.client import Client
 from foldb.cli.lib.session import Session
 from tests.behaviour.cli.conftest import Foldb, lines
+from tests.behaviour.cli.terminals import on_a_terminal, plain
 from tests.support.raw import ask
 
 
@@ -58,6 +62,18 @@ def test_a_restore_in_place_prints_the_difference_first(music: Foldb) -> None:
     assert (0, "Music is as it was at 3\n") == (again.exit_code, again.stderr)
 
 
+@pytest.mark.usefixtures("music")
+def test_a_terminal_shows_the_difference_as_lines(url: str) -> None:
+    result = on_a_terminal("restore", "Music", "--as-of", "3", "--in-place", "--yes", "--db", url)
+
+    assert {
+        '+ {"Artist":"Kyuss","Plays":1,"Song":"B"}',
+        '- {"Artist":"Kyuss","Plays":1,"Song":"C"}',
+        '~ {"Artist":"Kyuss","Song":"A"}',
+        "    ~ Plays: 2 → 1",
+    } == set(plain(result.stdout).splitlines())
+
+
 def test_an_item_that_changes_before_the_confirmation_is_kept(
     music: Foldb, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +88,28 @@ def test_an_item_that_changes_before_the_confirmation_is_kept(
     assert 10 == result.exit_code
     assert "1 item had changed: run the command again to see them" in result.stderr
     assert {"A": 9, "B": 1} == songs(music)
+
+
+def test_a_restore_in_place_writes_each_page_before_the_next(
+    cli: Foldb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the command holds one page in memory, however many items differ."""
+    cli("table", "create", "Notes", "id:N")
+    cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(230)))
+    calls: list[str] = []
+    admin = Client.admin
+
+    def recorded(client: Client, operation: str, body: Any) -> Any:
+        calls.append(operation)
+        return admin(client, operation, body)
+
+    monkeypatch.setattr(Client, "admin", recorded)
+    result = cli("restore", "Notes", "--as-of", "1", "--in-place", "--yes")
+
+    assert (230, []) == (len(lines(result)), lines(cli("scan", "Notes")))
+    pages = calls.count("TableDifferences") // 2
+    assert pages > 2
+    assert "RestoreItems" in calls[pages : pages + 2]
 
 
 def test_one_item_is_restored(music: Foldb) -> None:
