@@ -20,7 +20,7 @@ from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .async_calls import call
 from .clock import span
-from .cluster.cluster import Cluster
+from .cluster.cluster import CATALOG, Cluster, NodeConfig
 from .cluster.rebuilds import ClusterRebuilds
 from .cluster.state_digests import handle_digests
 from .database import Database
@@ -96,13 +96,13 @@ class Node(Database):
                 peers=peers,
                 progress=progress,
             )
-            here = range(self.partitions.count) if settings.log is None else range(1)
-            peers += [self.partitions.open(partition_id).partition for partition_id in here]
+            config = self._open_partitions()
+            peers += [replica.partition for replica in self.partitions.hosted.values()]
         except BaseException:
             self.log.close()
             raise
         self.histories = self.partitions.histories
-        self._catalog = self.partitions.hosted[0]
+        self._catalog = self.partitions.hosted[CATALOG]
         self.state = self._catalog.state
         self.router = self._new_router()
         self.partition = chain_of(
@@ -142,7 +142,7 @@ class Node(Database):
         if settings.path is not None and settings.log is None and settings.scrub_every_ms:
             self.scrubbing = ScrubProcess(
                 settings.path,
-                [self.partitions.hosted[partition_id].feed for partition_id in here],
+                [replica.feed for replica in self.partitions.hosted.values()],
                 every_ms=settings.scrub_every_ms,
                 rate=settings.scrub_rate,
                 maker=self._snapshots,
@@ -153,7 +153,7 @@ class Node(Database):
             )
 
         self.cluster_rebuilds: ClusterRebuilds | None = None
-        self.cluster = self._new_cluster()
+        self.cluster = None if config is None else self._new_cluster(config)
 
     async def close(self) -> None:
         """Answer accepted requests, append a digest to a log that is kept, and close the log."""
@@ -198,16 +198,24 @@ class Node(Database):
 
         self.loop.run_in_executor(None, mend)
 
-    def _new_cluster(self) -> Cluster | None:
+    def _open_partitions(self) -> NodeConfig | None:
+        """Open all partitions; of a shared log the catalog alone, because the cluster assigns the others."""
         if self.settings.log is None:
+            for partition_id in range(self.partitions.count):
+                self.partitions.open(partition_id)
             return None
+        # Importing Kafka's client takes an eighth of a second.
         from .cluster.bootstrap import config_of
+        from .cluster.catalog_copy import copy_catalog
 
-        try:
-            config = config_of(self.settings, self.log)
-        except BaseException:
-            self.log.close()
-            raise
+        config = config_of(self.settings, self.log)
+        found = self.partitions.restore(CATALOG)
+        if not found.has_snapshot and copy_catalog(config, self.partitions, self.random_bytes):
+            found = self.partitions.restore(CATALOG)
+        self.partitions.open(CATALOG, found)
+        return config
+
+    def _new_cluster(self, config: NodeConfig) -> Cluster:
         cluster = Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
         handle_digests(cluster, self.digests)
         self.cluster_rebuilds = ClusterRebuilds(cluster, self.rebuild, self.partitions.count)

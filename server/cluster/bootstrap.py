@@ -6,7 +6,10 @@ cannot reach. The secret is that of the command line or, without one, that of th
 
 import ssl
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final
+
+from kafka.errors import KafkaError
 
 from ...log.kafka import KafkaLog
 from ...log.log import Log
@@ -16,7 +19,7 @@ from ..auth.keyfile import read_keys
 from ..settings import Settings
 from .cluster import NodeConfig
 from .link import PeerAddress
-from .membership import Membership
+from .membership import Membership, addresses_of_members
 from .routes import RoutingTable
 
 _ANY_PORT: Final = ("127.0.0.1", 0)
@@ -47,11 +50,19 @@ def config_of(settings: Settings, log: Log) -> NodeConfig:
             session_timeout_ms=settings.session_timeout_ms,
         )
 
+    def members() -> list[PeerAddress] | None:
+        with closing(log.clients.admin()) as admin:
+            try:
+                return addresses_of_members(admin, log.clients.address.group)
+            except KafkaError as error:
+                raise log.clients.unreachable(error) from None
+
     return NodeConfig(
         address=settings.node_address or _ANY_PORT,
         join=join,
         secret=_secret(settings),
         log_id=genesis.log_id,
+        members=members,
         limits=limits_named(genesis.limits),
         tls=_tls(settings),
     )

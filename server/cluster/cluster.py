@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from ...log.commands import Position
 from ...materializer.history.requests import PartitionWithHistory
-from ...model.errors import FoldbError, RequestError, ServiceUnavailableError
+from ...model.errors import FoldbError, RequestError
 from ...model.limits import Limits
 from ..partitions import Partitions
 from .codec import PlainValue
@@ -26,7 +26,7 @@ from .handshake import LOOPBACK_SECRET, Identity
 from .hosting import HostedPartitions
 from .link import Link, PeerAddress, Timeouts
 from .listener import PeerListener, ServedNode
-from .node_calls import NodeHandler, NodeHandlers, call_node
+from .node_calls import NodeHandler, NodeHandlers
 from .peer_links import PeerLinks
 from .remote import PartitionRoute, RemotePartition
 from .routes import Route, RoutingTable, decode_table, encode_table
@@ -77,6 +77,7 @@ class NodeConfig:
         join: Makes its membership.
         secret: The secret of all nodes; None only on a loopback address.
         log_id: The id of the shared log.
+        members: Returns the addresses of the group's members; None while it assigns. Blocks.
         tls: The TLS contexts of callers and of listeners.
         timeouts: The timeouts of calls between nodes.
     """
@@ -86,6 +87,7 @@ class NodeConfig:
     secret: bytes | None
     log_id: bytes
     limits: Limits
+    members: Callable[[], list[PeerAddress] | None] = list
     tls: tuple[SSLContext, SSLContext] | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
 
@@ -124,15 +126,6 @@ class Cluster:
         identity = Identity(_secret(config), config.log_id)
         calling, listening = config.tls or (None, None)
         self._calls = NodeHandlers(self.in_background)
-        self._transfer = SnapshotTransfer(partitions, self.call, self._other_nodes)
-        self.handle(CALL_NAME, self._transfer.serve)
-        self._hosting = HostedPartitions(
-            partitions,
-            on_warm=self._on_warm,
-            on_closed=self._on_closed,
-            fetch_snapshot=self._transfer.fetch,
-            in_background=self.in_background,
-        )
         self._links = PeerLinks(
             identity,
             loop,
@@ -140,6 +133,15 @@ class Cluster:
             timeouts=config.timeouts,
             tls=calling,
             on_change=self.update_routes,
+            in_background=self.in_background,
+        )
+        self._transfer = SnapshotTransfer(partitions, self.call, self._links.settled_figures)
+        self.handle(CALL_NAME, self._transfer.serve)
+        self._hosting = HostedPartitions(
+            partitions,
+            on_warm=self._on_warm,
+            on_closed=self._on_closed,
+            fetch_snapshot=self._transfer.fetch,
             in_background=self.in_background,
         )
         self._listener = PeerListener(
@@ -219,7 +221,7 @@ class Cluster:
         """Use a new routing table."""
         logger.info("generation %d: %s", table.generation, table.routes)
         self.table = table
-        self._links.connect(table, self.address)
+        self._links.connect(table.nodes, self.address)
         if not self._is_leaving:
             self._host(table)
         self.update_routes()
@@ -336,26 +338,11 @@ class Cluster:
             RequestError: The error of the handler.
         """
         if address != self.address:
-            link = self._links.links.get(address)
-            figures = None if link is None else await self._links.figures_of(link)
-            if link is None or figures is None:
-                raise ServiceUnavailableError("The node is unreachable")
-            if name not in figures.get("calls", ()):
-                raise ServiceUnavailableError("The node runs an earlier release")
-            return await call_node(link, name, body)
+            return await self._links.call(address, name, body)
         result = await self._calls.result(name, body)
         if isinstance(result, RequestError):
             raise result
         return result
-
-    async def _other_nodes(self) -> dict[PeerAddress, Any]:
-        """Return the state of each other node, after it was found to be reachable or not; None if it is not."""
-        until = self._loop.time() + self._config.timeouts.connect
-        while self._loop.time() < until and any(
-            not link.is_up and not link.is_down for link in self._links.links.values()
-        ):
-            await asyncio.sleep(self._config.timeouts.poll)
-        return await self._links.figures()
 
     async def _is_replaced(self) -> bool:
         """Return whether all reachable nodes have a routing table without this one. It becomes this node's, too."""

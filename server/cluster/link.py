@@ -153,6 +153,9 @@ class Link:
                 async with asyncio.timeout(self.timeouts.connect):
                     await self._loop.create_connection(lambda: connection, *self.address, ssl=self._tls)  # noqa: B023
                     await connection.authenticated
+            except asyncio.CancelledError:
+                connection.abort()  # `close` knows a connection only after it is authenticated
+                raise
             except (OSError, TimeoutError, FoldbError) as error:
                 connection.abort()
                 self._log(error)

@@ -1,18 +1,20 @@
 """The links of a node to all others."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from ssl import SSLContext
 from typing import Any
 
+from ...model.errors import ServiceUnavailableError
+from .codec import PlainValue
 from .handshake import Identity
 from .link import Answered, CallResult, Link, PeerAddress, Timeouts
-from .routes import RoutingTable
+from .node_calls import call_node
 from .wire import NODE
 
 
 class PeerLinks:
-    """Keeps a link to every other node of the routing table.
+    """Keeps a link to every other node.
 
     Attributes:
         links: The links by address. A link to a node that left stays until the calls in flight have ended.
@@ -40,10 +42,10 @@ class PeerLinks:
         self._in_background = in_background
         self._nodes: frozenset[PeerAddress] = frozenset()
 
-    def connect(self, table: RoutingTable, own: PeerAddress) -> None:
-        """Connect to the nodes of a routing table, and close the links to all others later."""
-        self._nodes = frozenset(table.nodes)
-        for address in table.nodes:
+    def connect(self, nodes: Collection[PeerAddress], own: PeerAddress | None = None) -> None:
+        """Connect to these nodes except `own`, and close the links to all others later."""
+        self._nodes = frozenset(nodes)
+        for address in nodes:
             if address not in self.links and address != own:
                 self.links[address] = Link(
                     address,
@@ -82,6 +84,30 @@ class PeerLinks:
         link.call(NODE, 0, (), future.set_result)
         call_result = await future
         return call_result.result if isinstance(call_result, Answered) else None
+
+    async def settled_figures(self) -> dict[PeerAddress, Any]:
+        """Return the state of each node, after it was found to be reachable or not; None if it is not."""
+        until = self._loop.time() + self._timeouts.connect
+        while self._loop.time() < until and any(
+            not link.is_up and not link.is_down for link in self.links.values()
+        ):
+            await asyncio.sleep(self._timeouts.poll)
+        return await self.figures()
+
+    async def call(self, address: PeerAddress, name: str, body: dict[str, Any]) -> PlainValue:
+        """Return the result of a call to another node.
+
+        Raises:
+            ServiceUnavailableError: The node is unreachable, of an earlier release, or did not answer in time.
+            RequestError: The error of the handler.
+        """
+        link = self.links.get(address)
+        figures = None if link is None else await self.figures_of(link)
+        if link is None or figures is None:
+            raise ServiceUnavailableError("The node is unreachable")
+        if name not in figures.get("calls", ()):
+            raise ServiceUnavailableError("The node runs an earlier release")
+        return await call_node(link, name, body)
 
     async def close(self) -> None:
         for link in self.links.values():

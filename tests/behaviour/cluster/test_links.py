@@ -4,6 +4,8 @@ import asyncio
 import hmac
 import logging
 import ssl
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,18 @@ from foldb.server.cluster.link import Answered, Lost, NotHere, Unsent
 from foldb.server.cluster.wire import GET, NODE, REACH, STATUS, frame
 from foldb.server.settings import Settings
 from tests.behaviour.auth.certificates import Files, make_certificates
-from tests.behaviour.cluster.peers import AT, IDENTITY, LOG_ID, Told, answered, nobody, peers, run, until
+from tests.behaviour.cluster.peers import (
+    AT,
+    IDENTITY,
+    LOG_ID,
+    QUICK,
+    Told,
+    answered,
+    nobody,
+    peers,
+    run,
+    until,
+)
 
 KEY = (7, b"car", b"", True)
 
@@ -237,3 +250,28 @@ async def test_a_link_is_down_until_its_peer_listens() -> None:
         await all_.listen(Told(), address=address)
 
         await until(lambda: link.is_up)
+
+
+async def test_closing_a_link_ends_its_unfinished_handshake() -> None:
+    """The other end accepts the connection and never answers."""
+    ended = asyncio.Event()
+    asked = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        asked.set()
+        with suppress(ConnectionError):
+            while await reader.read(1_000):
+                pass
+        ended.set()
+        writer.close()
+
+    async with peers() as all_:
+        silent = await asyncio.start_server(accept, "127.0.0.1", 0)
+        link = all_.link(silent.sockets[0].getsockname()[:2], timeouts=replace(QUICK, connect=10))
+        await asked.wait()
+
+        await link.close()
+
+        await until(ended.is_set)
+        silent.close()

@@ -20,6 +20,8 @@ from foldb.materializer.refold import refold_log
 from foldb.materializer.snapshot import SnapshotHead, write_snapshot
 from foldb.materializer.snapshot_scheduler import COMMAND
 from foldb.materializer.snapshot_worker import SnapshotJob
+from foldb.server.cluster import catalog_copy
+from foldb.server.cluster.cluster import CATALOG
 from tests.behaviour.cli.conftest import at, lines
 from tests.support.raw import ask
 from tests.support.tables import table_request
@@ -36,6 +38,13 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < until, "it took too long"
         time.sleep(0.02)
+
+
+def create(url: str, table: str, **settings: Any) -> None:
+    """Create a table, and wait until it is active."""
+    assert 200 == ask(url, "CreateTable", table_request(table, "pk:S", **settings)).status
+    describe = {"TableName": table}
+    wait_for(lambda: ask(url, "DescribeTable", describe).body["Table"]["TableStatus"] == "ACTIVE")
 
 
 class Three:
@@ -56,11 +65,7 @@ class Three:
         return foldb.serve(self.folder / name, log=self.log, partitions=PARTITIONS)
 
     def create(self, table: str, **settings: Any) -> None:
-        assert 200 == ask(self.urls[0], "CreateTable", table_request(table, "pk:S", **settings)).status
-        describe = {"TableName": table}
-        wait_for(
-            lambda: ask(self.urls[0], "DescribeTable", describe).body["Table"]["TableStatus"] == "ACTIVE"
-        )
+        create(self.urls[0], table, **settings)
 
     @property
     def urls(self) -> list[str]:
@@ -191,8 +196,9 @@ def test_any_node_restores_a_table_as_of_a_time(three: Three) -> None:
 
 @pytest.mark.spec("H10")
 @pytest.mark.guarantee("G16")
-def test_a_node_with_an_empty_disk_copies_snapshots(three: Three) -> None:
-    """The other nodes fold the log up to the snapshots before it starts."""
+def test_a_node_with_an_empty_disk_copies_snapshots(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other nodes fold the log up to the snapshots before it starts. The catalog's snapshot is copied too."""
+    monkeypatch.setattr(catalog_copy, "FEWEST_RECORDS", 1)
     made = lines(at(three.folder / "node-0")("snapshot", "make", three.log))
     leaves = next(node for node in three.nodes if node.settings.path != three.folder / "node-0")
     three.nodes.remove(leaves)
@@ -208,8 +214,47 @@ def test_a_node_with_an_empty_disk_copies_snapshots(three: Three) -> None:
     assert positions, "the node has copied no snapshot"
     assert positions <= {row["position"] for row in made}
     partitions = {int(position.partition(":")[0]) for position in positions}
+    assert CATALOG in partitions
     assert all(folded[partition] < 10 for partition in partitions & folded.keys()), "it folds the rest alone"
     assert 0 == at(node.endpoint_url)("verify").exit_code
+
+
+@pytest.mark.spec("H10")
+@pytest.mark.guarantee("G16")
+def test_the_only_partition_is_copied_to_an_empty_disk(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its snapshot is copied before the node joins the group, because it holds the catalog."""
+    monkeypatch.setattr(catalog_copy, "FEWEST_RECORDS", 1)
+    log = f"kafka://{kafka}/{uuid.uuid4().hex[:12]}"
+    with foldb.serve(tmp_path / "first", log=log) as first:
+        create(first.endpoint_url, "Cars")
+        for n in range(ITEMS):
+            put = {"TableName": "Cars", "Item": {"pk": {"S": f"{n}"}}}
+            assert 200 == ask(first.endpoint_url, "PutItem", put).status
+        [made] = lines(at(tmp_path / "first")("snapshot", "make", log))
+        with caplog.at_level("INFO"), foldb.serve(tmp_path / "second", log=log) as second:
+            folded = second._serving.node.partitions.hosted[CATALOG].worker.statistics().refolded
+            scans = [ask(url.endpoint_url, "Scan", {"TableName": "Cars"}).body for url in (first, second)]
+
+    assert f"copied the snapshot @0:{made['position']} from node" in caplog.text
+    assert folded < ITEMS / 2
+    assert scans[0] == scans[1]
+    assert ITEMS == scans[0]["Count"]
+
+
+def test_a_node_folds_a_catalog_that_no_peer_offers(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other node has no snapshot; then there is no other node."""
+    monkeypatch.setattr(catalog_copy, "FEWEST_RECORDS", 1)
+    log = f"kafka://{kafka}/{uuid.uuid4().hex[:12]}"
+    with foldb.serve(tmp_path / "first", log=log) as first:
+        create(first.endpoint_url, "Cars")
+        with foldb.serve(tmp_path / "second", log=log) as second:
+            assert ["Cars"] == ask(second.endpoint_url, "ListTables", {}).body["TableNames"]
+    with foldb.serve(tmp_path / "third", log=log) as third:
+        assert ["Cars"] == ask(third.endpoint_url, "ListTables", {}).body["TableNames"]
 
 
 @pytest.mark.guarantee("G36")

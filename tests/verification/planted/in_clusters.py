@@ -138,4 +138,13 @@ BUGS = [
 """,
         REPLAY,
     ),
+    bug(
+        "a node without a snapshot of the catalog copies none",
+        """
+@ server/node.py
+-        if not found.has_snapshot and copy_catalog(config, self.partitions, self.random_bytes):
++        if False:
+""",
+        REPLAY,
+    ),
 ]
