@@ -126,7 +126,7 @@ class CompiledUpdate:
         grown = new_bytes = 0
         for name in self.targets.attributes:
             old, new = before.get(name), after.get(name)
-            if old is new:
+            if old == new:
                 continue
             if old is None or new is None:
                 grown += names_size((name,)) if old is None else -names_size((name,))

@@ -55,13 +55,14 @@ class KeySchema:
     A table has one partition attribute and at most one sort attribute; a global secondary index up to four of each.
 
     Attributes:
+        attributes: Partition attributes first, then sort attributes.
         pk: Return the partition key's bytes of an item; None if an attribute is missing or of another type.
         sk: The same for the sort key; b"" if the schema has no sort key.
         sort_part: The same in the composite form, which is the prefix of an index's sort key.
         write: Return the canonical bytes of an item that has only the key: `dump(decode(pk, sk))`, in less time.
     """
 
-    __slots__ = ("_key_count", "names", "partition", "pk", "sk", "sort", "sort_part", "write")
+    __slots__ = ("_key_count", "attributes", "names", "partition", "pk", "sk", "sort", "sort_part", "write")
 
     pk: KeyReader
     sk: KeyReader
@@ -71,17 +72,13 @@ class KeySchema:
     def __init__(self, partition: tuple[KeyAttribute, ...], sort: tuple[KeyAttribute, ...] = ()) -> None:
         self.partition = partition
         self.sort = sort
-        self.names: tuple[str, ...] = tuple(attribute.name for attribute in (*partition, *sort))
+        self.attributes = (*partition, *sort)
+        self.names: tuple[str, ...] = tuple(attribute.name for attribute in self.attributes)
         self.pk = _reader(partition)
         self.sk = _reader(sort)
         self.sort_part = _parts_reader(sort)
         self.write = _writer(partition, sort) or (lambda pk, sk: dump(self.decode(pk, sk)))
         self._key_count = len(self.names)
-
-    @property
-    def attributes(self) -> tuple[KeyAttribute, ...]:
-        """Partition attributes first, then sort attributes."""
-        return (*self.partition, *self.sort)
 
     def read_key(self, key: Item, limits: Limits) -> tuple[bytes, bytes]:
         """Encode a request's Key, which must hold the key attributes and no others, as (pk, sk)."""

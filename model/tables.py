@@ -50,6 +50,7 @@ BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
 
 REGION = "us-east-1"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
+_KEY_BYTES_OF_A_CHARACTER: Final = 4  # at most, in UTF-8; the digits of a number and base64 take less
 SHARD_MS: Final = 4 * 60 * 60 * 1000
 """The default age in milliseconds at which a stream's shards are closed."""
 ARN_PREFIX = f"arn:aws:dynamodb:{REGION}:000000000000:table/"
@@ -366,17 +367,22 @@ def key_error_of_index(
     index: IndexDefinition, item: Item, limits: Limits, *, updated: bool = False
 ) -> ValidationError | None:
     """Return the error of `item` for one index, or None."""
+    characters = 0
     for attribute in index.key.attributes:
         value = item.get(attribute.name)
         if value is None:
             continue
-        if attribute.type not in value:
+        content = value.get(attribute.type)
+        if content is None:
             return ValidationError(
                 f"One or more parameter values were invalid: Type mismatch for Index Key {attribute.name} "
                 f"Expected: {attribute.type} Actual: {next(iter(value))} IndexName: {index.name}"
             )
-        if attribute.is_empty_in(item):
+        if content == "":
             return _empty_index_key_error(index, attribute, updated=updated)
+        characters += len(content)
+    if characters * _KEY_BYTES_OF_A_CHARACTER <= limits.sort_key_bytes:
+        return None
     return _index_key_length_error(index, item, limits)
 
 
