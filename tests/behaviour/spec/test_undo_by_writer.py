@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,10 @@ class Market:
             folder / "data", keys=self.keys, triggers=self.triggers, fsync="never", partitions=partitions
         )
         self.client(self.admin).create_table(**table_request("Prices", "pk:S"))
+        recovery = {"PointInTimeRecoveryEnabled": True}
+        self.client(self.admin).update_continuous_backups(
+            TableName="Prices", PointInTimeRecoverySpecification=recovery
+        )
 
     def key(self, *rights: str) -> Pair:
         made = json.loads(self._run({}, "key", "create", "--keys", str(self.keys), *rights).stdout)
@@ -102,6 +107,10 @@ class Ledger:
         with self._locks[key]:
             client.put_item(TableName="Prices", Item={"pk": {"S": key}, "n": {"N": str(value)}})
             self.writes[key].append((writer, value))
+
+    def present(self) -> dict[str, int]:
+        """Return the items."""
+        return {key: writes[-1][1] for key, writes in self.writes.items() if writes}
 
     def expected(self, wrong: str, begin: dict[str, int]) -> tuple[dict[str, int], set[str], set[str]]:
         """Return the items after the undo, the keys that it reverts, and those that are conflicts.
@@ -149,10 +158,16 @@ def test_the_writes_of_one_writer_are_undone_and_no_others(market: Market) -> No
     ledger, wrong = Ledger(), market.writers[7].id
     _write_all(market, ledger, 1, None)
     begin, cut = {key: len(writes) for key, writes in ledger.writes.items()}, _cut(market)
+    right = ledger.present()
     _write_all(market, ledger, 2, wrong)
+    until_wrong, present = _cut(market), ledger.present()
     items, reverts, conflicts = ledger.expected(wrong, begin)
     assert reverts, "the story has reverts"
     assert conflicts, "the story has conflicts"
+
+    differences = _differences(market, "Prices", cut, until_wrong)
+    assert _changed(right, present) == differences
+    assert reverts == {key for key, (_, new) in differences.items() if new is not None and new >= WRONG}
 
     arguments = ("undo", "Prices", "--by", wrong, "--from", cut)
     shown = market.run(market.admin, *arguments, "--no-input")
@@ -165,23 +180,53 @@ def test_the_writes_of_one_writer_are_undone_and_no_others(market: Market) -> No
 
     done = market.run(market.admin, *arguments, "--yes", "--why", "wrong price list")
     assert 0 == done.exit_code, done.output
-    found = market.client(market.admin).scan(TableName="Prices", ConsistentRead=True)["Items"]
-    assert items == {item["pk"]["S"]: int(item["n"]["N"]) for item in found}
+    assert items == _items(market, "Prices")
     market.server.wait_for_triggers()
     undone = until(lambda: [change for change in market.seen() if change[2] == "undo"])
     assert {key: str(items.get(key)) for key in reverts} == {change[0]: change[1] for change in undone}
     assert {market.admin.id} == {change[3] for change in undone}
+    assert _changed(present, items) == _differences(market, "Prices", until_wrong)
+
+    _restore(market, cut, "Restored")
+    assert right == _items(market, "Restored")
+    assert {} == _differences(market, f"Prices@{cut}", "Restored")
+
+
+def _items(market: Market, table: str) -> dict[str, int]:
+    found = market.client(market.admin).scan(TableName=table, ConsistentRead=True)["Items"]
+    return {item["pk"]["S"]: int(item["n"]["N"]) for item in found}
+
+
+def _changed(old: dict[str, int], new: dict[str, int]) -> dict[str, tuple[int | None, int | None]]:
+    """Return the old and the new value of each key that differs."""
+    pairs = {key: (old.get(key), new.get(key)) for key in old.keys() | new.keys()}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _differences(market: Market, *words: str) -> dict[str, tuple[int | None, int | None]]:
+    """Return the old and the new value of each key that `foldb diff` prints."""
+    shown = market.run(market.admin, "diff", *words)
+    assert 0 == shown.exit_code, shown.output
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    sides = {row["key"]["pk"]: [row.get(side, {}).get("n") for side in ("old", "new")] for row in rows}
+    return {key: (old, new) for key, (old, new) in sides.items()}
+
+
+def _restore(market: Market, cut: str, target: str) -> None:
+    client = market.client(market.admin)
+    client.restore_table_to_point_in_time(
+        SourceTableName="Prices", TargetTableName=target, RestoreDateTime=datetime.fromisoformat(cut)
+    )
+    client.get_waiter("table_exists").wait(TableName=target, WaiterConfig={"Delay": 0.1})
 
 
 def _cut(market: Market) -> str:
-    """Return a log time after all writes and before the next one."""
-    answer = market.client(market.admin).put_item(
-        TableName="Prices", Item={"pk": {"S": "c"}, "n": {"N": "0"}}
-    )
-    market.client(market.admin).delete_item(TableName="Prices", Key={"pk": {"S": "c"}})
+    """Return a log time after all writes and before the next one: a whole second, as boto3 sends it to a restore."""
+    answer = market.client(market.admin).scan(TableName="Prices", ConsistentRead=True)
     time_ms = int(answer["ResponseMetadata"]["HTTPHeaders"]["x-foldb-log-time"])
-    until(lambda: market.server._serving.node.clock() > time_ms + 1)
-    return time_text(time_ms + 1)
+    time_ms += 1000 - time_ms % 1000
+    until(lambda: market.server._serving.node.clock() > time_ms)
+    return time_text(time_ms)
 
 
 @pytest.mark.guarantee("SEC5")
