@@ -167,6 +167,7 @@ def test_dropped_and_recreated_tables_are_read_as_they_were(database: Database, 
     database.client.delete_table(TableName=name)
     database.create(name)
     second = database.put(name, 2, v="second")
+    assert "first" == database.get(f"{name}@{first}")
     database.client.delete_table(TableName=name)
 
     assert "first" == database.get(f"{name}@{first}")

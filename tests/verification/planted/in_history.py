@@ -120,6 +120,25 @@ BUGS = [
         STOPS,
     ),
     bug(
+        "a skip is ignored",
+        """
+@ materializer/history/follower.py
+-        outcomes = fold_record(self.state, announced_record, self._void)
++        outcomes = fold_record(self.state, announced_record)
+""",
+        STOPS,
+    ),
+    bug(
+        "a skip is ignored until the history has folded it",
+        """
+@ materializer/history/follower.py
+-            self._void |= more
+-            self.begin_again("an older command was declared void")
++            assert more
+""",
+        STOPS,
+    ),
+    bug(
         "a tombstone is lost",
         """
 @ materializer/history/version_store.py

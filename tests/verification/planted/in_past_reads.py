@@ -50,6 +50,33 @@ BUGS = [
         PAST,
     ),
     bug(
+        "a table that was created again under the same name is read in place of the older one",
+        """
+@ server/api/as_of.py
+-            state.names[past.past(definition.name)] = definition.id
++            state.names[past.past(definition.name)] = live.state.names.get(definition.name, definition.id)
+""",
+        PAST,
+    ),
+    bug(
+        "a clock that was set back keeps the present open",
+        """
+@ server/partitions/past_reads.py
+-        elif self._waited < _CLOCK_PASSES_S or not self._may_advance():
++        elif True:
+""",
+        WAITS,
+    ),
+    bug(
+        "an age counts from a clock that was set back",
+        """
+@ server/api/dispatch.py
+-                past = as_of.past_request(name, body, latest_time(node))
++                past = as_of.past_request(name, body, node.clock())
+""",
+        "tests/verification/crash/test_clock.py::test_the_present_is_history_after_a_step_back",
+    ),
+    bug(
         "a position of a partition means its log time there too",
         """
 @ server/api/as_of.py
