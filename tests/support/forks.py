@@ -11,6 +11,7 @@ the interpreter or the dynamic linker reads, starts the program `FOLDB`.
 
 import atexit
 import gc
+import io
 import os
 import pickle
 import pkgutil
@@ -20,7 +21,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -42,6 +43,8 @@ class Fork:
         stdin: The descriptor that the process has as standard input; /dev/null if it is None.
         stdout: As `stdin`.
         stderr: As `stdin`.
+        variables: The environment; None for that of pytest.
+        folder: The working directory; None for that of pytest.
 
     Attributes:
         pid: The process id.
@@ -54,9 +57,13 @@ class Fork:
         stdin: int | None = None,
         stdout: int | None = None,
         stderr: int | None = None,
+        variables: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         request = _Request(
-            [str(FOLDB), *(os.fspath(each) for each in arguments)], dict(os.environ), os.getcwd()
+            [str(FOLDB), *(os.fspath(each) for each in arguments)],
+            dict(variables or os.environ),
+            str(folder or os.getcwd()),
         )
         reads, writes = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
@@ -121,6 +128,8 @@ class _Request(NamedTuple):
         os.environ.update(self.variables)
         os.chdir(self.folder)
         sys.argv = self.arguments
+        assert isinstance(sys.stdout, io.TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
 
 
 def _is_readable(descriptor: int, timeout_s: float | None) -> bool:

@@ -113,7 +113,8 @@ class Writers:
 
     With one URL a writer stops when the server does not answer. With a list of URLs, which may change, it continues at
     another server, and never again writes the keys of a write in doubt, which may still be executed. `run`
-    distinguishes the keys from those of other runs with the same ledger.
+    distinguishes the keys from those of other runs with the same ledger. A test that waits for something else than
+    writes gives a pause in seconds between the writes of each thread: the load would otherwise take all processor time.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Writers:
         writers: int = 8,
         padding: int = 200,
         timeout_s: float = 30.0,
+        pause_s: float = 0.0,
     ) -> None:
         self._ledger = ledger
         self._addresses = Addresses([urls] if isinstance(urls, str) else urls)
@@ -132,6 +134,7 @@ class Writers:
         self._run = run
         self._padding = {"S": "x" * padding}
         self._timeout_s = timeout_s
+        self._pause_s = pause_s
         self._answered = threading.Condition()
         self._threads = [threading.Thread(target=self._send, args=(n,)) for n in range(writers)]
 
@@ -178,6 +181,8 @@ class Writers:
                 self._addresses.stopped.wait(_PAUSE_S)
             elif answer.fate == "in doubt" or answer.error == UNREACHABLE:
                 break
+            elif self._pause_s:
+                self._addresses.stopped.wait(self._pause_s)
         client.close()
 
     def _writes(self, writer: int) -> Generator[Request, Fate, None]:

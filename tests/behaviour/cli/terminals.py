@@ -6,13 +6,13 @@ import pty
 import re
 import selectors
 import struct
-import subprocess
+import tempfile
 import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.served import FOLDB
+from tests.support.forks import Fork
 
 ROWS = 200  # a screen that nothing scrolls off
 _WAIT_S = 60
@@ -41,21 +41,21 @@ def on_a_terminal(
 ) -> Ended:
     """Run a `foldb` command on a terminal, or on two of them: one for stdout, one for stderr."""
     masters, slaves = zip(*(_terminal(columns) for _ in range(1 if together else 2)), strict=True)
-    process = subprocess.Popen(
-        [FOLDB, *arguments],
-        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-        stdout=slaves[0],
-        stderr=slaves[-1],
-        env={**_environment(), **(environment or {})},
-        cwd=folder,
-    )
+    with tempfile.TemporaryFile() as given:
+        given.write((stdin or "").encode())
+        given.seek(0)
+        process = Fork(
+            arguments,
+            stdin=given.fileno(),
+            stdout=slaves[0],
+            stderr=slaves[-1],
+            variables={**_environment(), **(environment or {})},
+            folder=folder,
+        )
     for slave in slaves:
         os.close(slave)
-    if process.stdin is not None:
-        process.stdin.write((stdin or "").encode())
-        process.stdin.close()
     written = [data.decode() for data in _read(masters)]
-    return Ended(process.wait(timeout=_WAIT_S), written[0], "" if together else written[1])
+    return Ended(process.wait(_WAIT_S), written[0], "" if together else written[1])
 
 
 def _environment() -> dict[str, str]:

@@ -20,7 +20,7 @@ SEEDS = range(5 if SOAK else 1)
 # tests/behaviour/kafka/test_brokers.py.
 ROUNDS, KINDS = (4, None) if SOAK else (1, ("node killed", "broker killed"))
 NODE_PAUSE_S, BROKER_PAUSE_S = (30.0, 12.0) if SOAK else (4.0, 4.0)
-WRITERS, PROBES = (16, 12) if SOAK else (6, 4)
+WRITERS, PROBES, PAUSE_S = (16, 12, 0.0) if SOAK else (6, 4, 0.02)
 # Service comes back by itself: that is asserted. The goal is 10 s; how near a machine comes is in the ledger of long
 # runs, for it depends on what else the machine does.
 PATIENCE_S = 60.0
@@ -55,7 +55,9 @@ def suffer(seed: int, folder: Path, test: str, *, whole: bool) -> None:
             kinds = [*(KINDS or faults.kinds)] * ROUNDS
             dice.shuffle(kinds)
             with (
-                Writers(ledger, nodes.urls, writers=WRITERS, run=seed, timeout_s=5.0) as writers,
+                Writers(
+                    ledger, nodes.urls, writers=WRITERS, run=seed, timeout_s=5.0, pause_s=PAUSE_S
+                ) as writers,
                 Probes(nodes.awake, PROBES) as probes,
             ):
                 writers.wait_for(200)

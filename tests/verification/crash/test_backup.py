@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.soak] if SOAK else []
 ROUNDS = 50 if SOAK else 2
 KILLS = range(1, 40, 2 if SOAK else 13)
 SMALL = ("--segment-bytes", "60000")
+PAUSE_S = 0.0 if SOAK else 0.01
 
 
 def acknowledged(ledger: Ledger) -> set[str]:
@@ -52,7 +53,7 @@ def test_backups_under_load_hold_every_acknowledged_write(tmp_path: Path) -> Non
     copied = []
     with Process(folder, *SMALL) as server:
         create(server.url)
-        with Writers(ledger, server.url, writers=4) as writers:
+        with Writers(ledger, server.url, writers=4, pause_s=PAUSE_S) as writers:
             for number in range(3 if SOAK else 2):
                 writers.wait_for(150)
                 before = acknowledged(ledger)
@@ -100,7 +101,7 @@ def test_a_killed_backup_is_healed_by_the_next_one(tmp_path: Path) -> None:
     killed = 0
     with Process(folder, *SMALL) as server:
         create(server.url)
-        with Writers(ledger, server.url, writers=2) as writers:
+        with Writers(ledger, server.url, writers=2, pause_s=PAUSE_S) as writers:
             for calls in KILLS:
                 writers.wait_for(60)
                 killed += killed_backup(folder, backup, calls) != 0
