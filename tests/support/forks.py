@@ -78,7 +78,7 @@ class Fork:
 
     def poll(self) -> int | None:
         """Return the exit code, or None while the process runs."""
-        if self._code is None and _is_readable(self._results.fileno(), 0):
+        if self._code is None and is_readable(self._results.fileno(), 0):
             self._code = int(self._results.readline())
             self._results.close()
         return self._code
@@ -89,7 +89,7 @@ class Fork:
         Raises:
             subprocess.TimeoutExpired: The process still runs after the timeout.
         """
-        if self._code is None and not _is_readable(self._results.fileno(), timeout_s):
+        if self._code is None and not is_readable(self._results.fileno(), timeout_s):
             raise subprocess.TimeoutExpired(str(FOLDB), timeout_s or 0)
         code = self.poll()
         assert code is not None
@@ -132,7 +132,8 @@ class _Request(NamedTuple):
         sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
 
 
-def _is_readable(descriptor: int, timeout_s: float | None) -> bool:
+def is_readable(descriptor: int, timeout_s: float | None) -> bool:
+    """Return whether a descriptor has data or its end before the timeout."""
     poll = select.poll()  # select.select takes no descriptors from 1024 on
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
@@ -220,11 +221,30 @@ def _main() -> None:
     gc.freeze()
     _serve(requests)
     sys.path.insert(0, str(FOLDB.parent))
-    atexit.register(gc.freeze)  # else the end of a fork collects, and so copies, all that the forks share
+    _run()
 
+
+def _run() -> None:
+    """Run `foldb`. When its threads and exit handlers have ended, end without the removal of modules.
+
+    That would copy all memory which the forks share.
+    """
     from foldb.cli import run
 
-    run()
+    code = 1  # of an exception that nothing handles
+
+    def end() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(end)  # the first to be registered is the last to be called
+    try:
+        run()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
 
 
 if __name__ == "__main__":

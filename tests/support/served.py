@@ -1,5 +1,6 @@
 """`foldb serve` in a process, and `foldb` commands run to completion."""
 
+import codecs
 import contextlib
 import os
 import re
@@ -14,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.forks import FOLDB as FOLDB
-from tests.support.forks import Fork
+from tests.support.forks import Fork, is_readable
 
 PATIENCE_S = 30
 _COMMAND_PATIENCE_S = 60
@@ -79,9 +80,10 @@ class Process:
         else:
             self._process = subprocess.Popen([*program, *arguments], stdout=subprocess.DEVNULL, stderr=writes)
         os.close(writes)
-        self._stderr = open(reads)  # noqa: SIM115  `wait` closes it
+        self._stderr = open(reads, "rb", buffering=0)  # noqa: SIM115  `wait` closes it
         self.pid = self._process.pid
         self.said = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.url = self._address()
         assert self.url or may_end, f"foldb serve ended: {self.said}"
 
@@ -119,16 +121,23 @@ class Process:
 
     def wait(self) -> int:
         """Wait for the end of the process, and return its exit code."""
-        code = self._process.wait(PATIENCE_S)
-        if not self._stderr.closed:
-            self.said += self._stderr.read()
-            self._stderr.close()
-        return code
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._stderr.closed:  # a process that writes to a full pipe does not end
+            timeout_s = max(0.0, deadline - time.monotonic())
+            assert is_readable(self._stderr.fileno(), timeout_s), f"foldb serve does not end: {self.said}"
+            self._read()
+        return self._process.wait(PATIENCE_S)
 
     def _address(self) -> str:
-        for line in self._stderr:
-            self.said += line
-            if match := re.search(r"https?://\S+:\d+", line):
-                return match[0]
-        self.wait()
+        while self._read():
+            if match := re.search(r"(https?://\S+:\d+).*\n", self.said):
+                return match[1]
         return ""
+
+    def _read(self) -> bool:
+        """Read a part of the output. Return False at its end."""
+        data = self._stderr.read(65536) or b""
+        self.said += self._decoder.decode(data)
+        if not data:
+            self._stderr.close()
+        return bool(data)
