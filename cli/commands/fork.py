@@ -7,7 +7,7 @@ import typer
 from ..lib.options import AsOf, TableArgument
 from ..lib.output import counted
 from ..lib.session import Session
-from .table import until_settled
+from ..lib.table_status import until_settled
 
 _A_DAY_MS = 24 * 60 * 60 * 1000
 

@@ -44,14 +44,25 @@ def restore(
             help="Restore the item with this key, in place. Repeat it for a sort key.",
         ),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--log",
+            metavar="SOURCE",
+            show_default="the server's log",
+            help="Copy the table from this log: a database folder, kafka://HOST:PORT/NAMESPACE, or the address of a "
+            "server. It needs --into.",
+        ),
+    ] = None,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Restore all items of the table, in place.")
     ] = False,
 ) -> None:
     """Give --into, --key or --in-place.
 
-    With --into the server copies the items to a new table without stream, time to live, tags and deletion protection;
-    the table may be deleted since. In place, the command prints each item that it would put or remove, asks for
+    With --into the items are copied to a new table without stream, time to live, tags and deletion protection; the
+    table may be deleted since. The server copies them. With --log this command does, with the table in memory; run it
+    again if it was interrupted. In place, the command prints each item that it would put or remove, asks for
     confirmation, and changes an item only if it is still as printed. Streams and triggers see these changes.
 
     Example: foldb restore Music --as-of -1h --into MusicBefore
@@ -59,8 +70,15 @@ def restore(
     if sum((into is not None, bool(key), in_place)) != 1:
         raise CommandError("give one of --into NEW, --key WORD and --in-place", ExitCode.USAGE)
     if into is not None:
-        copy(session, "Restore", table, into, as_of)
+        if source is None:
+            copy(session, "Restore", table, into, as_of)
+        else:
+            _copy_from_log(session, table, as_of, into, source)
         return
+    if source is not None:
+        raise CommandError(
+            "--log needs --into: a state of another log does not replace a live table", ExitCode.USAGE
+        )
     changes = _of_key(session, table, as_of, key) if key else _TableChanges(session.client, table, as_of)
     kinds: Counter[str] = Counter()
     _print(session, _counted(changes, kinds))
@@ -70,6 +88,17 @@ def restore(
     puts = kinds.total() - kinds["remove"]
     session.confirm(f"Put {counted(puts, 'item')} and remove {counted(kinds['remove'], 'item')} in {table}?")
     _apply(session, table, changes)
+
+
+def _copy_from_log(session: Session, table: str, as_of: str, new: str, source: str) -> None:
+    from ..lib.table_from_log import copy_from_log  # it imports the whole fold
+
+    try:
+        copy_from_log(session, table, as_of, new, source)
+    except KeyboardInterrupt as error:
+        raise CommandError(
+            "interrupted; run the same command again to continue", ExitCode.INTERRUPTED
+        ) from error
 
 
 # A difference as TableDifferences returns it (Kind, Key, Old, New), from the present table to that at the cut.

@@ -17,8 +17,8 @@ from ..lib.key_arguments import KeyArguments
 from ..lib.output import counted
 from ..lib.progress import progress
 from ..lib.session import Session
+from ..lib.table_status import until_settled
 from ..lib.values import typed_item, write_json
-from .table import until_settled
 
 app = CommandGroup()
 

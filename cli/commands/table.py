@@ -1,21 +1,19 @@
 """`foldb table`: tables and their settings."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
 
-from ...model.durations import duration
 from ..lib.command_group import CommandGroup
 from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
 from ..lib.durations import read_duration
-from ..lib.errors import CommandError, ExitCode, RequestFailedError
+from ..lib.errors import CommandError, ExitCode
 from ..lib.key_arguments import KeyArguments
 from ..lib.options import AsOf, TableArgument, Texts, name_as_of
 from ..lib.output import counted
 from ..lib.session import Session
+from ..lib.table_status import names, until_gone, until_settled
 
 app = CommandGroup()
 
@@ -250,62 +248,6 @@ def wait(
     else:
         until_settled(session, name, timeout)
         _say_status(session, name)
-
-
-def names(session: Session) -> list[str]:
-    """Return the names of all tables, from all pages."""
-    found: list[str] = []
-    body: dict[str, Any] = {}
-    while True:
-        answer = session.client.call("ListTables", body)
-        found += answer["TableNames"]
-        if "LastEvaluatedTableName" not in answer:
-            return found
-        body = {"ExclusiveStartTableName": answer["LastEvaluatedTableName"]}
-
-
-def until_settled(session: Session, name: str, timeout_ms: int = 60_000) -> None:
-    """Wait until the table and its global indexes are ACTIVE.
-
-    ListTables lists a new table before DescribeTable finds it, if the control plane has a delay.
-    """
-
-    def settled() -> bool:
-        try:
-            table = session.client.call("DescribeTable", {"TableName": name})["Table"]
-        except RequestFailedError as failure:
-            if failure.code is ExitCode.NOT_FOUND and name in names(session):
-                return False
-            raise
-        indexes = table.get("GlobalSecondaryIndexes", ())
-        return table["TableStatus"] == "ACTIVE" and all(index["IndexStatus"] == "ACTIVE" for index in indexes)
-
-    _until(settled, f"{name} is not ACTIVE yet", timeout_ms)
-
-
-def until_gone(session: Session, name: str, timeout_ms: int = 60_000) -> None:
-    """Wait until the table is deleted."""
-
-    def gone() -> bool:
-        try:
-            session.client.call("DescribeTable", {"TableName": name})
-        except RequestFailedError as failure:
-            if failure.code is ExitCode.NOT_FOUND:
-                return True
-            raise
-        return False
-
-    _until(gone, f"{name} is still there", timeout_ms)
-
-
-def _until(condition: Callable[[], bool], otherwise: str, timeout_ms: int) -> None:
-    deadline = time.monotonic() + timeout_ms / 1000
-    pause = 0.02
-    while not condition():
-        if time.monotonic() > deadline:
-            raise CommandError(f"{otherwise}, after {duration(timeout_ms)}", ExitCode.PARTLY)
-        time.sleep(pause)
-        pause = min(pause * 2, 0.5)
 
 
 def _stream(view: str) -> dict[str, Any]:

@@ -147,6 +147,7 @@ _NEXT_STEPS = (
     ("Requested resource not found: Subscription", "`foldb trigger list` lists the triggers."),
     ("Subscription already exists", "Change it with `foldb trigger add NAME --replace`."),
     ("TableNames cannot be changed", "Remove it with `foldb trigger remove`, and add it again."),
+    ("not found at ", "`foldb log cat --table NAME` prints when a table existed."),
     ("Cannot do operations on a non-existent table", "`foldb table list` lists the tables."),
     ("Requested resource not found", "`foldb table list` lists the tables."),
     (

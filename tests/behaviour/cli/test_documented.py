@@ -276,9 +276,6 @@ def prepare(stage: Stage, name: str) -> None:
         cli("trigger", "add", "receipts", "--replace", "--retries", "0")
         cli("item", "put", "Orders", '{"id": "o-17", "Status": "PAID", "total": 1}')
         assert 0 == cli("wait", "--triggers", "--timeout", "30s").exit_code
-    if name == "rebuild":
-        [status] = lines(cli("status"))
-        stage.words["--to 10482 "] = f"--to {str(status['Position']).partition('.')[0]} "
     if name in ("restore", "fork"):
         stage.words["--as-of -1h"] = "--as-of -0"
     if name in ("wait", "trigger explain"):

@@ -1,4 +1,4 @@
-"""A time is accepted wherever a position is: `log cat`, `rebuild --to`, `log restore --to`, `log salvage --to`."""
+"""A time is accepted wherever a position is: `log cat`, `restore --log`, `log restore --to`, `log salvage --to`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,11 +43,11 @@ def test_cat_begins_so_long_ago(cli: Foldb, rows: list[dict[str, Any]]) -> None:
     assert [] == lines(cli("log", "cat", "--from", "2999-01-01"))
 
 
-def test_rebuild_brings_a_table_back_as_of_a_time(cli: Foldb, rows: list[dict[str, Any]]) -> None:
+def test_a_log_brings_a_table_back_as_of_a_time(cli: Foldb, rows: list[dict[str, Any]], folder: Path) -> None:
     time = puts(rows)[5]["time"]
     expected = sorted(row["key"]["id"] for row in puts(rows) if row["time"] <= time)
 
-    [made] = lines(cli("rebuild", "Notes", "--to", time, "--into", "Before"))
+    [made] = lines(cli("restore", "Notes", "--as-of", time, "--into", "Before", "--log", str(folder)))
 
     assert len(expected) == made["items"]
     assert expected == sorted(row["id"] for row in lines(cli("scan", "Before")))
@@ -68,7 +68,7 @@ def test_a_copy_may_end_at_a_time(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["rebuild", "Notes", "--to", "2001-01-01", "--into", "B"], "its history begins at 20"),
+        (["log", "cat", "--to", "2001-01-01"], "its history begins at 20"),
         (["log", "cat", "--to", "2001-01-01T00:00:00Z"], "its history begins at 20"),
         (["log", "cat", "--from", "yesterday"], "and not a time such as 2026-11-20T12:00:00Z or -1h"),
         (["log", "cat", "--from", "-1x"], "and not a time such as 2026-11-20T12:00:00Z or -1h"),

@@ -1,4 +1,4 @@
-"""Tables made from the log again: in place while other tables are served, and in the past as a new table."""
+"""Tables made from the log again, in place, while other tables are served."""
 
 import http.client
 import json
@@ -41,28 +41,6 @@ def test_a_rebuilt_table_is_the_same_to_the_byte(cli: Foldb) -> None:
     eve = lines(cli("query", "Reply", "Databases#Hot keys", "--index", "PostedBy", "--sk", "Eve"))
     assert 1 == len(eve), "the rebuilt index is the one that is kept up from now on"
     assert 3 == cli("rebuild", "Nope").exit_code
-
-
-@pytest.mark.spec("H1")
-def test_a_table_comes_back_from_the_log_of_another_database(
-    cli: Foldb, url: str, folder: Path, tmp_path: Path
-) -> None:
-    """The backup, or its server, is named as any source of a log."""
-    cli("sample", "load", "music")
-    before = items(cli, "Music")
-    lines(cli("log", "backup", str(folder), str(tmp_path / "backup")))
-
-    with foldb.serve(tmp_path / "another", fsync="never") as another:
-        other = at(another.endpoint_url)
-        from_backup = other("rebuild", "Music", "--log", str(tmp_path / "backup"), "--into", "FromBackup")
-        from_server = other("rebuild", "Music", "--log", url, "--into", "FromServer")
-        refused = other("rebuild", "Music", "--log", str(tmp_path / "backup"))
-
-        assert (0, 0) == (from_backup.exit_code, from_server.exit_code), (
-            from_backup.stderr + from_server.stderr
-        )
-        assert before == items(other, "FromBackup") == items(other, "FromServer")
-    assert (2, True) == (refused.exit_code, "--log need --into" in refused.stderr)
 
 
 @pytest.mark.spec("H1")
@@ -147,77 +125,6 @@ def test_an_index_that_is_not_there_is_not_rebuilt(cli: Foldb) -> None:
 
     assert 3 == missing.exit_code
     assert "foldb: ResourceNotFoundException: The table MusicGenres has no index Nope\n" == missing.stderr
-    assert 2 == cli("rebuild", "MusicGenres", "--index", "Genres", "--into", "Copied").exit_code
-    assert 2 == cli("rebuild", "MusicGenres", "--index", "Genres", "--to", "2").exit_code
-
-
-@pytest.mark.spec("H1")
-def test_a_dropped_table_comes_back(cli: Foldb, url: str) -> None:
-    cli("sample", "load", "music-genres")
-    before = items(cli, "MusicGenres")
-    genres = cli("query", "MusicGenres", "Rock", "--index", "Genres").stdout
-    cli("table", "delete", "MusicGenres", "--yes")
-
-    lost = cli("rebuild", "MusicGenres", "--into", "Again")
-    assert 3 == lost.exit_code
-    position = lost.stderr.rpartition("--to ")[2].strip()
-
-    assert 0 == cli("rebuild", "MusicGenres", "--to", position, "--into", "MusicGenres").exit_code
-    assert before == items(cli, "MusicGenres")
-    assert genres == cli("query", "MusicGenres", "Rock", "--index", "Genres").stdout
-    assert [] == tags(url, "MusicGenres")
-
-
-@pytest.mark.spec("H1")
-def test_a_past_state_is_written_beside_the_present_one(cli: Foldb) -> None:
-    cli("table", "create", "Notes", "id:N", "--read", "3", "--write", "4", "--ttl", "until")
-    for n in range(4):
-        cli("item", "put", "Notes", json.dumps({"id": n % 2, "n": n}))
-
-    [position] = [row["position"] for row in lines(cli("log", "cat")) if row.get("new") == {"id": 0, "n": 2}]
-    [row] = lines(cli("rebuild", "Notes", "--to", position, "--into", "Earlier"))
-
-    assert ("Earlier", "Notes", position, 2) == (row["table"], row["from"], row["position"], row["items"])
-    assert ['{"id":0,"n":2}', '{"id":1,"n":1}'] == items(cli, "Earlier")
-    assert ['{"id":0,"n":2}', '{"id":1,"n":3}'] == items(cli, "Notes")
-    [described] = lines(cli("table", "describe", "Earlier"))
-    assert 3 == described["ProvisionedThroughput"]["ReadCapacityUnits"]
-    assert "DISABLED" == described["TimeToLive"]["TimeToLiveStatus"]
-
-
-@pytest.mark.spec("H1")
-def test_a_past_state_of_several_partitions_is_written_beside_it(tmp_path: Path) -> None:
-    with served(tmp_path, "--partitions", "3") as url:
-        cli = at(url)
-        cli("table", "create", "Notes", "id:N")
-        cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(60)))
-        rebuilt = cli("rebuild", "Notes", "--into", "Copied")
-
-        assert 0 == rebuilt.exit_code, rebuilt.output
-        assert items(cli, "Notes") == items(cli, "Copied")
-        assert [] == tags(url, "Copied")
-
-
-def test_a_wrong_position_or_name_is_refused(cli: Foldb) -> None:
-    cli("sample", "load", "music")
-
-    assert 2 == cli("rebuild", "Music", "--to", "99", "--into", "Copied").exit_code
-    assert 2 == cli("rebuild", "Music", "--to", "1").exit_code
-    assert 7 == cli("rebuild", "Music", "--into", "Music").exit_code
-
-
-@pytest.mark.spec("H1")
-def test_an_interrupted_rebuild_goes_on_when_it_is_run_again(cli: Foldb, url: str) -> None:
-    """A kill leaves the new table, its tag, and some of the items."""
-    cli("table", "create", "Notes", "id:N")
-    cli("item", "put", "Notes", "-", stdin="\n".join(f'{{"id": {n}}}' for n in range(60)))
-    position = lines(cli("log", "tail", "-n", "1"))[0]["position"].partition(".")[0]
-    cli("table", "create", "Copied", "id:N")
-    cli("item", "put", "Copied", '{"id": 7}')
-    tag(url, "Copied", f"Notes@{position}")
-
-    assert 0 == cli("rebuild", "Notes", "--to", position, "--into", "Copied").exit_code
-    assert items(cli, "Notes") == items(cli, "Copied")
 
 
 @pytest.mark.spec("H1")
@@ -243,17 +150,3 @@ def test_a_server_killed_while_it_rebuilds_starts_with_the_same_table(tmp_path: 
         cli = at(url)
         assert before == items(cli, "Notes")
         assert [True] == [row["same"] for row in lines(cli("rebuild", "Notes"))]
-
-
-def tag(url: str, table: str, value: str) -> None:
-    with closing(Client(url)) as client:
-        arn = client.call("DescribeTable", {"TableName": table})["Table"]["TableArn"]
-        client.call(
-            "TagResource", {"ResourceArn": arn, "Tags": [{"Key": "foldb:rebuilt-from", "Value": value}]}
-        )
-
-
-def tags(url: str, table: str) -> list[object]:
-    with closing(Client(url)) as client:
-        arn = client.call("DescribeTable", {"TableName": table})["Table"]["TableArn"]
-        return list(client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"])

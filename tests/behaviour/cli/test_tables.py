@@ -302,7 +302,7 @@ def test_commands_wait_for_tables_of_a_late_control_plane(tmp_path: Path) -> Non
         at_once = cli("table", "create", "Later", "id:N", "--no-wait")
         assert (0, True) == (at_once.exit_code, at_once.stderr.startswith("Later: "))
         assert 0 == cli("table", "wait", "Later").exit_code
-        assert 0 == cli("rebuild", "Notes", "--into", "Copied").exit_code
+        assert 0 == cli("restore", "Notes", "--as-of", "-0", "--into", "Copied", "--log", url).exit_code
         assert 0 == cli("sample", "load", "music").exit_code
 
         missing = cli("table", "wait", "Absent")

@@ -129,9 +129,9 @@ def test_rebuild_of_a_trimmed_log_begins_at_its_horizon(whole: Path, data: Path)
 
     with served(data, *OPTIONS) as url:
         assert foldb("rebuild", "Orders", "--db", url).returncode == 0
-        done = foldb("rebuild", "Orders", "--to", "100", "--into", "Past", "--db", url)
+        done = foldb("restore", "Orders", "--as-of", "100", "--into", "Past", "--log", data, "--db", url)
         assert done.returncode == 0, done.stderr
-        refused = foldb("rebuild", "Orders", "--to", "5", "--into", "Older", "--db", url)
+        refused = foldb("restore", "Orders", "--as-of", "5", "--into", "Older", "--log", data, "--db", url)
         assert "history horizon" in refused.stderr
         found = client_of(url).scan(TableName="Past")["Items"]
     written = [each for each in rows(whole, "--to", "100") if each["command"] == "Put"]

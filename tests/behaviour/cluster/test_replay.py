@@ -189,7 +189,7 @@ def test_any_node_restores_a_table_as_of_a_time(three: Three) -> None:
     moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(last_ms / 1000))}.{last_ms % 1000:03}Z"
 
     for n, url in enumerate(three.urls):
-        restored = at(url)("rebuild", "Past", "--to", moment, "--into", f"Restored{n}")
+        restored = at(url)("restore", "Past", "--as-of", moment, "--into", f"Restored{n}")
         assert 0 == restored.exit_code, restored.output
         assert 9 == ask(url, "Scan", {"TableName": f"Restored{n}", "ConsistentRead": True}).body["Count"]
 

@@ -90,7 +90,7 @@ def test_a_table_that_was_dropped_comes_back(database: Database) -> None:
     before, position = _contents(table), database.position()
     table.put_item(Item={"pk": "too late"})
     table.delete()
-    ran = foldb("rebuild", "Orders", "--to", position, "--into", "Orders2", "--db", database.url)
+    ran = foldb("restore", "Orders", "--as-of", position, "--into", "Orders2", "--db", database.url)
     again = database.resource.Table("Orders2")
 
     def by_key(items: list[Any]) -> list[Any]:

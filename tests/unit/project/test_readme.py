@@ -42,7 +42,7 @@ def _commands(console: str) -> Iterator[tuple[str, str]]:
 
 def test_the_first_example_prints_its_output_and_keeps_its_table(tmp_path: Path) -> None:
     example, expected = _blocks("python")[0], _blocks("text")[0]
-    session = next(block for block in _blocks("console") if "rebuild" in block)
+    session = next(block for block in _blocks("console") if "restore" in block)
     with foldb.serve(tmp_path) as server:
         assert expected == _python(example, server.endpoint_url)
         for command, output in _commands(session):

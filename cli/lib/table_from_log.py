@@ -1,0 +1,161 @@
+"""Copy a table from the log of another database, such as a backup, which no server serves.
+
+    log of SOURCE ──► refold up to the cut ──► CreateTable, BatchWriteItem ──► compare every item
+
+A copy from the server's own log is made by the server. This one is made by the command, with the table in memory.
+"""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ...log.commands import Cut, Position, Record
+from ...materializer.fold.state import Table
+from ...materializer.foundation import initial_state
+from ...materializer.rebuild import Rebuild
+from ...model.descriptions import describe
+from ...model.slots import data_partitions
+from ...model.tables import TableDefinition
+from ...model.values import Item, dump, load
+from .batch_writer import BatchWriter
+from .definitions import request_like
+from .errors import CommandError, ExitCode, RequestFailedError
+from .key_arguments import KeyArguments
+from .log_history import void_in
+from .log_location import ReadableLog, open_log
+from .log_times import last_places
+from .output import counted
+from .progress import progress
+from .read_requests import Reading
+from .session import Session
+from .table_status import until_settled
+
+# A table that is being filled from history has this tag, by which a second run recognizes an interrupted one.
+TAG = "foldb:rebuilt-from"
+
+
+def copy_from_log(session: Session, name: str, as_of: str, new: str, source: str) -> None:
+    """Create a table with the items that a table of another log had at a cut. A second run continues the first.
+
+    Raises:
+        CommandError: The log has no such table or cut, or the new table exists.
+    """
+    past = _refold(open_log(session, source), session, name, as_of)
+    _create(session, past.definition, new, f"{name}@{past.cut}")
+    loader = BatchWriter(session.client, session.shape(new))
+    with progress(session.settings, session.output.stderr, new, past.items) as advance:
+        items = (load(stored[0]) for part in past.parts for _, _, _, stored in part.items.scan())
+        placed = ((f"{new} item {count}", item) for count, item in enumerate(items, start=1))
+        loader.load(placed, advance)
+    _compare(session, past, session.shape(new))
+    arn = session.shape(new).description["TableArn"]
+    session.client.call("UntagResource", {"ResourceArn": arn, "TagKeys": [TAG]})
+    session.output.row({"table": new, "from": name, "as_of": past.cut, "items": past.items})
+    session.output.say(f"{new}: {counted(past.items, 'item')} as of @{past.cut}")
+
+
+class _Past(NamedTuple):
+    """A table in the past.
+
+    Attributes:
+        cut: The positions of the state.
+        parts: The part of the table in each partition.
+    """
+
+    cut: str
+    parts: list[Table]
+
+    @property
+    def definition(self) -> TableDefinition:
+        return self.parts[0].definition
+
+    @property
+    def items(self) -> int:
+        return sum(part.items.count for part in self.parts)
+
+
+def _refold(log: ReadableLog, session: Session, name: str, as_of: str) -> _Past:
+    cut = _cut(log, as_of)
+    parts = []
+    records = sum(position.offset + 1 - log.begin(position.partition) for position in cut)
+    with progress(session.settings, session.output.stderr, "refold", records) as advance:
+
+        def counted_records(partition: int) -> Iterator[Record]:
+            for record in log.read(partition, log.begin(partition)):
+                yield record
+                advance(1)
+
+        for position in cut:
+            state = initial_state(log, position.partition)
+            work = Rebuild(void_in(log, position.partition, state.next_offset), state=state)
+            work.fold_to(counted_records(position.partition), position)
+            table = work.state.table_named(name)
+            if table is None:
+                dropped = work.dropped.get(name)
+                place = position.text(log.partitions)
+                last = None if dropped is None else Position(position.partition, dropped).text(log.partitions)
+                hint = "" if last is None else f"; it existed until @{last}: give --as-of {last}"
+                raise CommandError(f"there is no table {name} at @{place}{hint}", ExitCode.NOT_FOUND)
+            parts.append(table)
+    return _Past(Cut(tuple(cut)).text(log.partitions), parts)
+
+
+def _cut(log: ReadableLog, as_of: str) -> list[Position]:
+    """Return one position for each partition with items: the one that the cut names, else the partition's end."""
+    wanted = data_partitions(log.partitions)
+    named = last_places(log, as_of, wanted)
+    for position in named.values():
+        end = log.end(position.partition)
+        if position.offset >= end:
+            last = Position(position.partition, end - 1).text(log.partitions)
+            place = position.text(log.partitions)
+            raise CommandError(f"the log ends at @{last}, before @{place}", ExitCode.USAGE)
+    return [named.get(each) or Position(each, log.end(each) - 1) for each in wanted]
+
+
+def _create(session: Session, definition: TableDefinition, new: str, origin: str) -> None:
+    """Create the table, or continue with the table that an interrupted run of the same command created.
+
+    Raises:
+        CommandError: A table with this name exists.
+    """
+    origin = origin.replace(",", " ")  # a tag cannot hold commas
+    request = request_like(describe(definition), new) | {"Tags": [{"Key": TAG, "Value": origin}]}
+    try:
+        session.client.call("CreateTable", request)
+    except RequestFailedError as failure:
+        if failure.name != "ResourceInUseException":
+            raise
+        until_settled(session, new)
+        arn = session.shape(new).description["TableArn"]
+        tags = session.client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"]
+        if {"Key": TAG, "Value": origin} not in tags:
+            raise CommandError(
+                f"the table {new} exists; give another name with --into", ExitCode.INVALID
+            ) from failure
+    until_settled(session, new)
+
+
+def _compare(session: Session, past: _Past, shape: KeyArguments) -> None:
+    """Read the new table and compare its items byte for byte.
+
+    Raises:
+        CommandError: The items differ.
+    """
+    reading = Reading(
+        session.client,
+        "Scan",
+        {"TableName": shape.name, "ConsistentRead": True, "ReturnConsumedCapacity": "TOTAL"},
+        everything=True,
+    )
+    written = {_digest(item) for item in reading.items()}
+    stored = (stored[0] for part in past.parts for _, _, _, stored in part.items.scan())
+    if written != {blake2b(item, digest_size=16).digest() for item in stored}:
+        raise CommandError(
+            f"{shape.name} does not hold the items that were written: did another client write to it?",
+            ExitCode.DIFFERENT,
+        )
+
+
+def _digest(item: Item) -> bytes:
+    return blake2b(dump(item), digest_size=16).digest()
