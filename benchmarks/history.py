@@ -15,7 +15,7 @@ from foldb.log.commands import Command, DefineTable, Position, Put
 from foldb.log.local import LocalLog
 from foldb.materializer.fold.read_requests import QueryRequest
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.history.follower import Follower, open_history
+from foldb.materializer.history.epochs import Epochs, open_history
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.refold import refold
@@ -103,7 +103,7 @@ def _pages(options: Options, dice: random.Random) -> None:
     show("page of 100 items at a random cut", ["", "p50", "p99"], rows)
 
 
-def _reads(follower: Follower, keys: list[tuple[str, str]]) -> Iterator[list[str]]:
+def _reads(follower: Epochs, keys: list[tuple[str, str]]) -> Iterator[list[str]]:
     dice = random.Random(8)  # noqa: S311  the same reads in each run
 
     def get(state: VersionedState) -> None:
@@ -113,11 +113,12 @@ def _reads(follower: Follower, keys: list[tuple[str, str]]) -> Iterator[list[str
     yield ["past get", _shown(_timed(follower, dice, get))]
 
 
-def _timed(follower: Follower, dice: random.Random, read: Callable[[VersionedState], object]) -> list[float]:
+def _timed(follower: Epochs, dice: random.Random, read: Callable[[VersionedState], object]) -> list[float]:
     """Return the milliseconds of reads at random cuts of the second half of the log."""
     taken = []
     for _ in range(_READS):
-        cut = Position(0, dice.randrange(follower.history.next_offset // 2, follower.history.next_offset))
+        last = follower.history.position.offset
+        cut = Position(0, dice.randrange((last + 1) // 2, last + 1))
         start = time.perf_counter()
         read(follower.history.at(cut))
         taken.append((time.perf_counter() - start) * 1000)
@@ -128,17 +129,18 @@ def _shown(taken: list[float]) -> str:
     return f"{median(taken):.2f} ms, {quantiles(taken, n=100)[98]:.2f} ms"
 
 
-def _bytes(folder: Path, follower: Follower) -> list[str]:
-    engine = follower._engine
-    assert isinstance(engine, RocksEngine)
-    engine.compact()
+def _bytes(folder: Path, follower: Epochs) -> list[str]:
+    for epoch in follower.all():
+        engine = follower.opened(epoch).engine
+        assert isinstance(engine, RocksEngine)
+        engine.compact()
     log = sum(file.stat().st_size for file in (folder / "data").glob("*.avro"))
     follower.close()
     history = sum(file.stat().st_size for file in (folder / "history").rglob("*") if file.is_file())
     return ["bytes, compacted, beside the log's", at_most(history / log, GOAL_BYTES)]
 
 
-def _follow(folder: Path) -> tuple[float, float, Follower]:
+def _follow(folder: Path) -> tuple[float, float, Epochs]:
     """Fold a log; return processor time and elapsed time in seconds."""
     used, start = time.process_time(), time.perf_counter()
     follower = open_history(folder / "history", LocalLog.open_reader(folder / "data"), 0)

@@ -161,12 +161,18 @@ def load_state(snapshot: OpenSnapshot) -> PartitionState:
         state = load(read_dump(snapshot))
     except ValueError as error:
         raise UnusableError(f"it is damaged: {error}") from error
-    if (
-        state.genesis is None
-        or SnapshotHead.of(state, snapshot.head.hash, snapshot.head.chain) != snapshot.head
-    ):
-        raise UnusableError("its head does not match its dump")
+    check_state(snapshot.head, state)
     return state
+
+
+def check_state(head: SnapshotHead, state: PartitionState) -> None:
+    """Compare a loaded state with the head of its snapshot.
+
+    Raises:
+        UnusableError: The dump does not match the head.
+    """
+    if state.genesis is None or SnapshotHead.of(state, head.hash, head.chain) != head:
+        raise UnusableError("its head does not match its dump")
 
 
 def pieces(frames: Iterable[bytes], least: int = _PIECE_BYTES) -> Iterator[bytes]:

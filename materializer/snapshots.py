@@ -168,6 +168,17 @@ class Snapshots:
                 unusable.append(offset)
         return LoadedState(initial_state(log, self._partition), None, unusable)
 
+    @contextmanager
+    def open_usable(self, log: HashedLog, offset: int) -> Iterator[OpenSnapshot]:
+        """Open a snapshot of this log to read its dump, which is not verified yet.
+
+        Raises:
+            UnusableError: The snapshot is of another log, position or history, or its head is damaged.
+            OSError: The file cannot be read.
+        """
+        with self._opened(offset) as file:
+            yield self.verified(log, offset, read_head(file))
+
     def make(
         self, log: HashedLog, *, keep: int = KEPT, progress: Callable[[int], None] | None = None
     ) -> MadeSnapshot:

@@ -19,6 +19,7 @@ import orjson
 from ..log.local.filesystem import Filesystem, SystemFile, SystemFilesystem
 from ..log.local.foundation import Foundation
 from ..model.errors import CorruptionError, FoldbError
+from .history.epochs import delete_epochs_before
 from .history.history import FOLDER
 from .os_process import end_with_parent, helper_environment
 from .trim import Progress, TrimCut, TrimJob, Voids, prepare, verify_foundation
@@ -60,15 +61,13 @@ class TrimFailedError(FoldbError):
 
 
 def prepare_here(disk: Filesystem, job: TrimJob, progress: Progress = lambda _: None) -> Foundation | None:
-    """Prepare a trim in this process, have it verified by another one, and delete the histories from before it.
+    """Prepare a trim in this process, have it verified by another one, and delete the older epochs of histories.
 
     Raises: as `prepare`.
     """
     foundation = prepare(disk, job, verify_elsewhere(job.folder), progress)
     if foundation is not None and (job.folder / FOLDER).is_dir():
-        from .history.follower import delete_idle_histories  # RocksDB takes a while to import
-
-        delete_idle_histories(job.folder / FOLDER)
+        delete_epochs_before(job.folder / FOLDER, foundation.chain.ends)
     return foundation
 
 

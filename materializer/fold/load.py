@@ -39,18 +39,41 @@ def load(pieces: Iterable[bytes], new_store: NewStore = MemoryStore) -> Partitio
     Raises:
         ValueError: The bytes are not a complete dump: damaged, truncated, or of another version.
     """
-    loader = _Loader(new_store)
-    rest = b""
+    loading = Loading(new_store)
     for piece in pieces:
-        data = rest + piece if rest else piece
+        loading.take(piece)
+    return loading.finish()
+
+
+class Loading:
+    """A load whose caller has the pieces one by one. The state that it makes is complete after `finish`."""
+
+    def __init__(self, new_store: NewStore) -> None:
+        self._loader = _Loader(new_store)
+        self._rest = b""
+
+    def take(self, piece: bytes) -> None:
+        """Load the next piece.
+
+        Raises:
+            ValueError: The bytes are not part of a dump.
+        """
+        data = self._rest + piece if self._rest else piece
         try:
-            at = loader.take(data)
+            at = self._loader.take(data)
         except (struct.error, LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"invalid dump of a state: {error!r}") from error
-        rest = data[at:]
-    if rest or not loader.ended:
-        raise ValueError("the dump is truncated")
-    return loader.state
+        self._rest = data[at:]
+
+    def finish(self) -> PartitionState:
+        """Return the state.
+
+        Raises:
+            ValueError: The dump is truncated.
+        """
+        if self._rest or not self._loader.ended:
+            raise ValueError("the dump is truncated")
+        return self._loader.state
 
 
 class _Loader:

@@ -4,7 +4,7 @@
                                                 ──► its author (attribution.py), and the stream of its definition
 
 A page is bounded by its changes and by the bytes of their images. The next page begins after the last change of a page,
-in this history or in a later part of it.
+in its epoch or a later one.
 """
 
 from bisect import bisect_left
@@ -27,31 +27,45 @@ from ..fold.outcomes import Change, Tx
 from .attribution import Author, authors_at
 from .definitions import Definitions
 from .engine import VersionCursor
+from .history import NotFoldedError
 from .timeline import time_at, written
-from .version_history import VersionHistory
+from .version_history import SpannedHistory, VersionHistory
 from .version_keys import read_key, unpack_position
 
 _position = attrgetter("position")
 
 
-def read_changes(history: VersionHistory, until: Position, read: ReadChanges, partitions: int) -> Changes:
+def read_changes(history: SpannedHistory, until: Position, read: ReadChanges, partitions: int) -> Changes:
     """Return a page of the changes of a table up to a position, whether its feed captured them or not.
 
     Raises:
         HorizonError: The range begins before the horizon. A range from the very first change begins at the horizon.
+        NotFoldedError: The page begins in an epoch that is not folded yet. A page ends before such an epoch.
     """
-    after = read.after_sequence_number
+    after, horizon = read.after_sequence_number, history.horizon
     offset = position_of(after)[0]
-    if after and max(0, offset + 1) < history.horizon.offset:
-        raise HorizonError(f"the oldest position that can be read is {history.horizon.text(partitions)}")
+    if after and max(0, offset + 1) < horizon.offset:
+        raise HorizonError(f"the oldest position that can be read is {horizon.text(partitions)}")
     last = _last_number(until) if read.until is None else min(_last_number(until), read.until)
-    end = min(last, number_before(history.next_offset))
-    found = _changes(history, read.table, max(0, offset), position_of(end)[0] + 1, partitions)
+    log_time = until.time_ms or 0
+    if after >= last:
+        return Changes([], after, after, True, log_time)
+    first = max(horizon.offset, offset if after < number_before(offset + 1) else offset + 1)
     page: list[Change] = []
-    is_full = fill(page, (change for change in found if after < change.sequence_number <= end), read)
-    following = page[-1].sequence_number if is_full else max(after, end)
-    log_time = time_at(history.engine, until.offset)
-    return Changes(page, following, after, not is_full and end == last, log_time)
+    end = after
+    while end < last:
+        try:
+            epoch = history.epoch_at(first)
+        except NotFoldedError:
+            if not page:
+                raise
+            break
+        first = epoch.next_offset if epoch.end_offset is None else epoch.end_offset
+        end = min(last, number_before(first))
+        found = _changes(epoch, read.table, position_of(after)[0], position_of(end)[0] + 1, partitions)
+        if fill(page, (change for change in found if after < change.sequence_number <= end), read):
+            return Changes(page, page[-1].sequence_number, after, False, log_time)
+    return Changes(page, end, after, end == last, log_time)
 
 
 def _last_number(position: Position) -> SequenceNumber:
@@ -60,11 +74,11 @@ def _last_number(position: Position) -> SequenceNumber:
     return last_of_command(sequence_number(position.offset, position.index, 0))
 
 
-def _changes(history: VersionHistory, table: int, first: int, end: int, partitions: int) -> Iterator[Change]:
-    """Yield the changes by the records with first <= offset < end."""
-    engine, streams = history.engine, _Streams(history.definitions, table)
+def _changes(epoch: VersionHistory, table: int, first: int, end: int, partitions: int) -> Iterator[Change]:
+    """Yield the changes by the records of an epoch with first <= offset < end."""
+    engine, streams = epoch.engine, _Streams(epoch.definitions, table)
     cursor = engine.chains()
-    for offset, _, versions in written(engine, table, first, end):
+    for offset, _, versions in written(engine, table, max(first, epoch.first_offset), end):
         log_time, authors = time_at(engine, offset), authors_at(engine, offset)
         for packed, group in groupby(versions, _position):
             index, by_command = unpack_position(packed)[1], list(group)

@@ -1,4 +1,4 @@
-"""Follows a log and keeps a history of it up to date.
+"""Follows a log and keeps one epoch of its history up to date.
 
     log ──► Follower.step, at most 5 ms ──► fold on version stores ──► one batch: versions, timeline, position
                                                                  └──► now and then, a checkpoint
@@ -7,21 +7,14 @@ The fold runs as everywhere; only its stores keep versions. A checkpoint has the
 restart deletes the versions after the checkpoint and folds the log from there, so a process that is killed at any
 moment loses time and no data.
 
-A trimmed log begins with the state before its first record, and the history with versions of its items.
-
-The history is derived from the log. Everything is deleted and folded again if the log is not the one that was folded,
-the log was trimmed, an older command is declared void, or the storage is damaged or of another format.
+An epoch begins with its base (base.py). The newest epoch follows the log. An older one ends where the next begins, and
+is folded a little further: until each transaction that was prepared before its end is decided, because its versions may
+count before the end.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
-from typing import Any, Final, Protocol, overload
-
-import orjson
+from typing import Final, NamedTuple, Protocol, overload
 
 from ...log.commands import (
     Barrier,
@@ -45,24 +38,17 @@ from ...log.commands import (
     Update,
     Vote,
 )
-from ..disposer import stores_of
-from ..fold.dump import outline
-from ..fold.fold_record import LateSkipError, Void
-from ..fold.load import load
+from ..fold.fold_record import Void
 from ..fold.messages import effective_time
-from ..fold.state import PartitionState
-from ..foundation import initial_state
-from ..refold import FoldError, ReadableLog, fold_record, more_void
+from ..refold import ReadableLog, fold_record
 from .attribution import AttributionWriter, roll_back_attribution
-from .engine import DamagedHistoryError, Engine, HistoryInUseError
-from .memory_engine import MemoryEngine
-from .timeline import Figures, put_clock_row, put_timeline_row, roll_back
+from .base import CHECKPOINT, END
+from .checkpoint import decode_checkpoint, encode_checkpoint, identity
+from .engine import Engine
+from .timeline import Figures, put_clock_row, roll_back
 from .version_history import VersionHistory
 from .version_keys import pack_position
 from .version_store import VersionStore, VersionWriter
-
-FORMAT: Final = 2
-"""The format of the rows and versions. A history of another format is deleted and folded again."""
 
 STEP_S: Final = 0.005
 """A step ends with the record during which this time is over: so long a read waits at most."""
@@ -74,9 +60,6 @@ _CHECKPOINT_VERSIONS: Final = 50_000
 _CHECKPOINT_SPACING: Final = 20
 _SYNC_S: Final = 1.0
 
-_HEAD: Final = b"H"
-_POSITION: Final = b"P"
-_CHECKPOINT: Final = b"K"
 
 # The commands and messages that change no definition.
 _KEEPS_DEFINITIONS: Final = frozenset(
@@ -86,13 +69,14 @@ _KEEPS_DEFINITIONS: Final = frozenset(
     )
 )
 
-logger = logging.getLogger(__name__)
-
 Clock = Callable[[], float]
 
 
-class _TrimmedError(Exception):
-    """The log begins with a later record than the history."""
+class End(NamedTuple):
+    """The end of an epoch: the offset of the next one's first record, and the log time before it."""
+
+    offset: int
+    time_ms: int
 
 
 class FollowedLog(ReadableLog, Protocol):
@@ -105,176 +89,127 @@ class Follower:
     """See the module.
 
     Attributes:
-        history: The history. It can be read between two steps.
+        history: The versions of the epoch. They can be read between two steps.
         state: The state of the fold. Its stores show the newest versions.
+        end: The end of the epoch; None for the newest.
+        is_bounded: Whether the epoch is folded no further than it has to be.
+        has_caught_up: Whether the last step has reached the end of the log.
+        void: The commands that are known to be void.
+        last: The identity of the last folded record.
     """
 
     def __init__(
-        self, engine: Engine, log: FollowedLog, partition: int, clock: Clock = time.monotonic
+        self,
+        engine: Engine,
+        log: FollowedLog,
+        partition: int,
+        first_offset: int,
+        void: Collection[Void],
+        most_versions: float,
+        clock: Clock = time.monotonic,
     ) -> None:
-        """Continue with the storage's content if it is of this log; otherwise begin again."""
+        """Continue at the checkpoint.
+
+        Args:
+            engine: The storage of the epoch, which has a base.
+            log: The log.
+            partition: The partition that is folded.
+            first_offset: The offset of the first record of the epoch.
+            void: The commands that are known to be void.
+            most_versions: The number of versions with which the epoch is full.
+            clock: Measures the time of a step, in seconds.
+
+        Raises:
+            DamagedHistoryError: The storage cannot be read, or has no intact checkpoint.
+        """
         self._engine = engine
         self._log = log
         self._partition = partition
         self._clock = clock
-        self._genesis = log.genesis(partition)
-        self._base = self._genesis.base
-        self._void: frozenset[Void] = frozenset()
+        self._base = log.genesis(partition).base
+        self._first_offset = first_offset
+        self.void = void
+        self._most_versions = most_versions
         self._records: Iterator[Record] | None = None
         self._synced_at = self._next_save_at = clock()
-        try:
-            fault = self._load()
-        except DamagedHistoryError as error:
-            fault = str(error)
-        if fault is not None:
-            self.begin_again(fault)
+        self.end: End | None = None
+        self.is_bounded = False
+        self.has_caught_up = False
+        self._load()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next epoch begins here, because this one has many versions."""
+        return self.end is None and self._versions > self._most_versions
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether an epoch with an end has everything that counts before it."""
+        end = self.end
+        return (
+            end is not None
+            and self.state.next_offset >= end.offset
+            and self.history.closed_before >= end.time_ms
+        )
+
+    @property
+    def _versions(self) -> int:
+        """The number of versions without those of the base."""
+        return self._versions_before + self._writer.versions + len(self._writer.unflushed)
 
     def step(self) -> bool:
-        """Fold records for at most 5 ms; return whether the log may have more.
+        """Fold records for at most 5 ms; return whether there may be more.
 
         Raises:
-            FoldError: The fold failed on a record that is not declared void.
+            FoldError: The fold failed on a record that is not known to be void.
+            LateSkipError: A folded command is declared void.
             NewerVersionError: A later release wrote the log.
             LogError: The log cannot be read.
+            DamagedHistoryError: The storage cannot be read.
         """
-        try:
-            has_more = self._fold_portion()
-        except (FoldError, LateSkipError) as error:
-            self._void = more_void(self._void, error, self._log, self._partition)
-            self.begin_again("an older command was declared void")
-            return True
-        except (DamagedHistoryError, _TrimmedError) as error:
-            self.begin_again(str(error))
-            return True
+        has_more = self._fold_portion()
         if self._clock() - self._synced_at >= _SYNC_S:
             self._engine.sync()
             self._synced_at = self._clock()
+        self.has_caught_up = not has_more
         return has_more
 
-    def catch_up(self) -> None:
-        """Fold the log to its present end."""
-        while self.step():
-            pass
-
-    def declare_void(self, void: Collection[Void]) -> None:
-        """Begin again if one of these records and commands of the log was not skipped."""
-        if more := {each for each in void if each[0] >= self._first_offset} - self._void:
-            self._void |= more
-            self.begin_again("an older command was declared void")
-
-    def begin_again(self, reason: str) -> None:
-        """Delete the history and begin at the start of the log."""
-        logger.warning("the history of partition %d is folded again: %s", self._partition, reason)
-        self._engine.clear()
-        self._begin()
+    def end_here(self) -> End:
+        """End the epoch after the last folded record, and save the base of the next one. Folding may go on."""
+        self.end = End(self.state.next_offset, self.state.log_time)
+        self._save(is_end=True)
+        return self.end
 
     def close(self) -> None:
-        """Save a checkpoint and release the storage."""
+        """Save a checkpoint. The storage remains open."""
         if self.state.next_offset > self._saved_offset:
             self._save()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Free what the storage has given. Nothing is written."""
         self._writer.close()
-        self._engine.close()
 
     # Beginning
 
-    def _begin(self) -> None:
-        """Begin at the start of the log, in an empty storage."""
-        self._first_offset = self._log.begin(self._partition)
-        self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
+    def _load(self) -> None:
         self._writer = VersionWriter(self._engine)
-        self._attribution = AttributionWriter(self._partition)
-        self._figures: dict[int, Figures] = {}
-        self._records = None
-        self.state = PartitionState(new_store=self._new_store)
-        self._last: list[Any] = []
-        if self._first_offset:
-            self._add_foundation(initial_state(self._log, self._partition))
-        self._writer.batch.put_row(_HEAD, orjson.dumps(self._head()))
-        self._save()
-
-    def _add_foundation(self, foundation: PartitionState) -> None:
-        """Continue from the state before the first record of a trimmed log: add its items as versions."""
-        self.state = load(outline(foundation), self._new_store)
-        writer, offset, log_time = self._writer, self._base + self._first_offset - 1, foundation.log_time
-        packed = pack_position(offset, None)
-        writer.begin_command(log_time, log_time, packed)
-        for source, store in zip(stores_of(foundation), stores_of(self.state), strict=True):
-            entries = source.scan()
-            while chunk := list(islice(entries, _BATCH_VERSIONS)):
-                _, pks, sks, items = zip(*chunk, strict=True)
-                store.extend(pks, sks, items)
-                writer.flush_foundation()
-            assert isinstance(store, VersionStore)
-            put_timeline_row(writer.batch, store.prefix, offset, Figures(store.count, store.size), [])
-        put_clock_row(writer.batch, offset, log_time)
-        self._add_definitions(packed)
-
-    def _load(self) -> str | None:
-        """Continue at the checkpoint; return a sentence if that is impossible, and the history has to begin again."""
-        engine = self._engine
-        text = engine.row(_HEAD)
-        if text is None:
-            self._begin()
-            return None
-        self._first_offset = self._log.begin(self._partition)
-        head = orjson.loads(text)
-        self._void = frozenset((offset, index) for offset, index in head.get("void", ()))
-        if head != self._head():
-            return "it is of another log or release, or the log was trimmed"
-        saved = engine.row(_CHECKPOINT)
-        if saved is None:
-            return "it has no checkpoint"
-        try:
-            self._load_checkpoint(saved)
-        except (ValueError, KeyError, TypeError) as error:
-            return f"its checkpoint is damaged: {error}"
-        if not self._continues():
-            return "the log has another record at its checkpoint"
-        return None
-
-    def _continues(self) -> bool:
-        """Return whether the log has the last record of the checkpoint."""
-        last = self.state.next_offset - 1
-        if last < self._first_offset:
-            return True
-        if self._log.end(self._partition) <= last:
-            return False
-        return self._last == _identity(next(self._log.read(self._partition, last)))
-
-    def _load_checkpoint(self, saved: bytes) -> None:
-        length = int.from_bytes(saved[:8], "big")
-        fields, outline_of_state = orjson.loads(saved[8 : 8 + length]), saved[8 + length :]
+        saved = decode_checkpoint(self._engine.row(CHECKPOINT), self._new_store)
+        end = self._base + saved.state.next_offset
         batch = self._engine.batch()
-        roll_back(self._engine, batch, self._base + fields["next_offset"])
-        roll_back_attribution(self._engine, batch, self._base + fields["next_offset"])
-        batch.put_row(_POSITION, _encoded(fields["next_offset"]))
+        roll_back(self._engine, batch, end)
+        roll_back_attribution(self._engine, batch, end)
         batch.write()
+        self._writer.reset()
+        self.state, self.last, self._versions_before = saved
         self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
-        self._writer = VersionWriter(self._engine)
         self._attribution = AttributionWriter(self._partition)
-        self._figures = {store: Figures(count, size) for store, count, size in fields["figures"]}
-        self._last = fields["last"]
-        self.state = load([outline_of_state], self._new_store)
-        for coordinator, number, log_time in fields["prepared"]:
-            self.state.transactions.prepared[coordinator, number].time = log_time  # a dump does not have it
         self._mark_global_indexes()
         self._mark_saved()
         self._publish()
 
-    def _new_store(self, store_id: int, _: bool) -> VersionStore:
-        figures = self._figures.get(store_id, Figures(0, 0))
+    def _new_store(self, store_id: int, figures: Figures) -> VersionStore:
         return VersionStore(self._engine, self._writer, store_id, figures)
-
-    def _head(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "log_id": self._genesis.log_id.hex(),
-            "partition": self._partition,
-            "partitions": self._genesis.partitions,
-            "base": self._base,
-            "first_offset": self._first_offset,
-            "void": sorted([offset, index] for offset, index in self._void),
-        }
 
     # Folding
 
@@ -290,15 +225,25 @@ class Follower:
             self._fold(record)
             if len(writer.unflushed) >= _BATCH_VERSIONS:
                 self._flush()
+            if self._stops():
+                break
         self._flush()
         return has_more
 
+    def _stops(self) -> bool:
+        """Return whether the step ends before its time, because of the end of the epoch."""
+        if self.end is None:
+            return self._versions > self._most_versions
+        if self.state.next_offset < self.end.offset:
+            return False
+        if self.state.next_offset == self.end.offset:
+            self._save(is_end=True)
+        self._flush()
+        return self.is_bounded and self.is_complete
+
     def _next_record(self) -> Record | None:
         if self._records is None:
-            end = self._log.end(self._partition)
-            if self._log.begin(self._partition) != self._first_offset:
-                raise _TrimmedError("the log was trimmed")
-            if end <= self.state.next_offset:
+            if self._log.end(self._partition) <= self.state.next_offset:
                 return None
             self._records = self._log.read(self._partition, self.state.next_offset)
         record = next(self._records, None)
@@ -311,7 +256,7 @@ class Follower:
         steps = _Steps(self, record.offset, entry.commands)
         announced = Entry(entry.origin, entry.entry_number, steps, entry.time, entry.salt)
         announced_record = Record(record.partition, record.offset, record.time, announced)
-        outcomes = fold_record(self.state, announced_record, self._void)
+        outcomes = fold_record(self.state, announced_record, self.void)
         offset = self._base + record.offset
         self._writer.end_record(offset)
         self._attribution.end_record(
@@ -319,7 +264,7 @@ class Follower:
         )
         if self.state.log_time > before:
             put_clock_row(self._writer.batch, offset, self.state.log_time)
-        self._last = _identity(record)
+        self.last = identity(record)
         is_due = (
             record.offset - self._saved_offset >= _CHECKPOINT_RECORDS
             or self._writer.versions - self._saved_versions >= _CHECKPOINT_VERSIONS
@@ -372,7 +317,6 @@ class Follower:
 
     def _flush(self) -> None:
         """Write the versions of the folded records, and make them readable."""
-        self._writer.batch.put_row(_POSITION, _encoded(self.state.next_offset))
         self._writer.flush()
         self._publish()
 
@@ -384,28 +328,12 @@ class Follower:
         history.closed_before = min([state.log_time, *(part.time for part in prepared)])
         history.limits = state.limits
 
-    def _save(self) -> None:
-        """Save a checkpoint after the last folded record."""
-        state = self.state
-        stores = {
-            store.id: [store.id, store.count, store.size]
-            for table in state.tables.values()
-            for store in (table.items, *(index.store for index in table.indexes.values()))
-            if isinstance(store, VersionStore)
-        }
-        fields = orjson.dumps(
-            {
-                "next_offset": state.next_offset,
-                "figures": list(stores.values()),
-                "prepared": [
-                    [*transaction_id, part.time]
-                    for transaction_id, part in state.transactions.prepared.items()
-                ],
-                "last": self._last,
-            }
-        )
-        saved = b"".join([len(fields).to_bytes(8, "big"), fields, *outline(state)])
-        self._writer.batch.put_row(_CHECKPOINT, saved)
+    def _save(self, *, is_end: bool = False) -> None:
+        """Save a checkpoint after the last folded record; at the end of the epoch also as the next one's base."""
+        saved = encode_checkpoint(self.state, self.last, self._versions)
+        self._writer.batch.put_row(CHECKPOINT, saved)
+        if is_end:
+            self._writer.batch.put_row(END, saved)
         self._flush()
         self._mark_saved()
 
@@ -444,39 +372,3 @@ class _Steps(Sequence[Command]):
 
     def __getitem__(self, index: int | slice) -> Command | Sequence[Command]:
         return self._commands[index]
-
-
-def open_history(folder: Path, log: FollowedLog, partition: int, clock: Clock = time.monotonic) -> Follower:
-    """Open the history of a partition in `folder`, or begin it. No other process may have it open.
-
-    Raises:
-        HistoryInUseError: Another process has opened the history.
-    """
-    from .rocks_engine import RocksEngine  # the library of RocksDB: a serving process does not load it
-
-    return Follower(RocksEngine(folder / f"{partition}"), log, partition, clock)
-
-
-def delete_idle_histories(folder: Path) -> None:
-    """Delete the histories in `folder` that no process has open. An open one begins again after a trim by itself."""
-    from .rocks_engine import RocksEngine
-
-    for each in sorted(folder.glob("[0-9]*")):
-        with suppress(HistoryInUseError):
-            engine = RocksEngine(each)
-            engine.clear()
-            engine.close()
-
-
-def memory_history(log: FollowedLog, partition: int, clock: Clock = time.monotonic) -> Follower:
-    """Begin a history in memory, of a log in memory."""
-    return Follower(MemoryEngine(), log, partition, clock)
-
-
-def _identity(record: Record) -> list[Any]:
-    """Return values that a record at the same offset of another log does not have."""
-    return [record.offset, record.time, record.entry.origin.hex(), record.entry.entry_number]
-
-
-def _encoded(number: int) -> bytes:
-    return number.to_bytes(8, "big")

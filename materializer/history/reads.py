@@ -1,5 +1,7 @@
 """The answer to a read of the past: the code of the live reads on the tables of a past state."""
 
+from typing import cast
+
 from ...log.commands import Position
 from ...model.errors import (
     HorizonError,
@@ -13,7 +15,7 @@ from ..fold.state import Table
 from .attribution import members_of
 from .changes import read_changes
 from .differences import read_differences
-from .history import History, PartitionCut, PastState
+from .history import History, PartitionCut, PastState, TimeCut
 from .item_versions import read_versions
 from .requests import (
     DescribeTables,
@@ -31,7 +33,8 @@ from .requests import (
     ReadMembers,
     ReadVersions,
 )
-from .version_history import VersionedState, VersionHistory
+from .timeline import time_at
+from .version_history import SpannedHistory, VersionedState
 
 
 def read_past(
@@ -67,9 +70,8 @@ def _answer(history: History, state: PastState, read: PastRead, partitions: int)
                 [_described(tables[state.names[name]]) for name in names if name in state.names]
             )
         case ReadVersions() | ReadDifferences() | ReadMembers() | ReadChanges():
-            assert isinstance(history, VersionHistory), "only a history of versions has them"
-            assert isinstance(state, VersionedState), "a history of versions has such states"
-            return _of_versions(history, state, read, partitions)
+            assert isinstance(state, VersionedState), "only a history of versions has them"
+            return _of_versions(cast(SpannedHistory, history), state, read, partitions)
         case _:
             if read.table not in tables:
                 raise ResourceNotFoundError
@@ -77,28 +79,20 @@ def _answer(history: History, state: PastState, read: PastRead, partitions: int)
 
 
 def _of_versions(
-    history: VersionHistory,
+    history: SpannedHistory,
     state: VersionedState,
     read: ReadVersions | ReadDifferences | ReadMembers | ReadChanges,
     partitions: int,
 ) -> PastVersions | PastDifferences | PastMembers | Changes:
     match read:
-        case ReadVersions(since=since):
-            return read_versions(history.engine, read, state.cut, _stamp_at(history, since))
+        case ReadVersions():
+            return read_versions(history, read, state)
         case ReadDifferences(since=since):
-            return read_differences(history.at(since), state, read)
+            return read_differences(history, history.at(since), state, read)
         case ReadMembers(transactions):
-            return PastMembers([_members(history, name) for name in transactions])
+            return PastMembers([_members(history, *each) for each in transactions])
         case ReadChanges():
             return read_changes(history, state.position, read, partitions)
-
-
-def _stamp_at(history: VersionHistory, cut: PartitionCut | None) -> bytes | None:
-    """Return the stamp of a cut; None if everything that can be read is after it."""
-    try:
-        return None if cut is None else history.at(cut).cut
-    except HorizonError:
-        return None
 
 
 def _described(table: Table) -> PastTable:
@@ -107,11 +101,23 @@ def _described(table: Table) -> PastTable:
     return PastTable(table.definition, {owner: (store.count, store.size) for owner, store in stores.items()})
 
 
-def _members(history: VersionHistory, name: tuple[int, int]) -> list[PastMember]:
+def _members(
+    history: SpannedHistory, coordinator: int, packed: int, first_ms: int, last_ms: int
+) -> list[PastMember]:
     """Return the actions that a transaction applied in this partition. A dropped table keeps its name here."""
-    definitions = history.definitions
-    return [
-        PastMember(definition.name, definition.key.write(each.pk, each.sk), each.kind)
-        for each in members_of(history.engine, name)
-        if (definition := definitions.last(each.table)) is not None
-    ]
+    try:
+        epoch = history.at(TimeCut(last_ms)).history
+    except HorizonError:
+        return []
+    while True:
+        members = members_of(epoch.engine, (coordinator, packed))
+        first = epoch.first_offset
+        # An epoch begins at the log time at which the one before ends, so two may have this time.
+        if members or first == history.horizon.offset or time_at(epoch.engine, first - 1) < first_ms:
+            definitions = epoch.definitions
+            return [
+                PastMember(definition.name, definition.key.write(each.pk, each.sk), each.kind)
+                for each in members
+                if (definition := definitions.last(each.table)) is not None
+            ]
+        epoch = history.epoch_at(first - 1)

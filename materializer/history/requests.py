@@ -67,10 +67,11 @@ class ReadMembers:
     """Read the actions that transactions applied in this partition.
 
     Attributes:
-        transactions: Each by the partition of its coordinator, and the packed position of its Transact there.
+        transactions: Each by the partition of its coordinator, the packed position of its Transact there, and two
+            times in milliseconds: its versions have an effective time from the first to the second.
     """
 
-    transactions: Sequence[tuple[int, int]]
+    transactions: Sequence[tuple[int, int, int, int]]
 
 
 PastRead: TypeAlias = (

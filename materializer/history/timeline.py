@@ -104,11 +104,12 @@ def time_at(engine: Engine, offset: int) -> int:
     return _number(cursor.value()) if at is not None and at.startswith(CLOCK) else 0
 
 
-def last_offset_at(engine: Engine, time_ms: int, first: int, end: int) -> int | None:
-    """Return the last of the offsets from `first` to `end` (excluded) whose log time is at most `time_ms`, or None."""
-    if end <= first or time_at(engine, first) > time_ms:
-        return None
-    low, high = first, end  # the log time of low is at most time_ms, that of high is above
+def last_offset_at(engine: Engine, time_ms: int, first: int, end: int) -> int:
+    """Return the last of the offsets from `first` to `end` (excluded) whose log time is at most `time_ms`.
+
+    Return `first` - 1 if there is none.
+    """
+    low, high = first - 1, end  # the log time of low is at most time_ms, that of high is above
     while high - low > 1:
         middle = (low + high) // 2
         if time_at(engine, middle) <= time_ms:

@@ -1,10 +1,12 @@
-"""A history that reads versions: see history.py for the interface.
+"""The versions of one epoch, and its states at cuts.
 
 at(cut) ──► stamp of the cut ──► VersionedState ──► Table with its definition at the cut, and stores at the cut
+
+The versions of the *base* are copies of older ones, at the offset before the epoch's first record.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from ...log.commands import Position
 from ...model.errors import HorizonError
@@ -15,20 +17,23 @@ from ..fold.reads import PageReader, Request, last_key
 from ..fold.state import Table
 from .definitions import Catalog, Definitions
 from .engine import Engine
-from .history import NotFoldedError, PartitionCut, TimeCut
+from .history import History, NotFoldedError, PartitionCut, TimeCut
 from .past_store import PAGE_LOOKS, Looks, PastStore
 from .timeline import last_offset_at, time_at
-from .version_keys import pack_position, stamp, time_stamp
+from .version_keys import offset_of, pack_position, stamp, time_stamp
 
 _WHOLE_PAGE: Final = 1 << 62
 
 
 class VersionHistory:
-    """The past of one partition. A follower (follower.py) keeps the attributes up to date.
+    """See the module. A follower (follower.py) keeps the attributes of an epoch that is being folded up to date.
 
     Attributes:
-        horizon: The oldest position that can be read.
-        next_offset: The offset, with the log's base, after the newest that can be read.
+        engine: The storage.
+        partition: The partition.
+        first_offset: The offset of the first record of the epoch. All offsets here are with the log's base.
+        end_offset: The offset of the first record of the next epoch; None for the newest.
+        next_offset: The offset after the newest that can be read.
         log_time: Log time there.
         closed_before: The times below this one are closed.
         limits: The limits of the log.
@@ -37,35 +42,30 @@ class VersionHistory:
 
     def __init__(self, engine: Engine, partition: int, first_offset: int) -> None:
         self.engine = engine
-        self.horizon = Position(partition, first_offset)
+        self.partition = partition
+        self.first_offset = first_offset
+        self.end_offset: int | None = None
         self.next_offset = first_offset
         self.log_time = 0
         self.closed_before = 0
         self.limits: Limits = MODERN
         self.definitions = Definitions(engine)
 
-    @property
-    def position(self) -> Position:
-        """The newest position that can be read, with its log time."""
-        return Position(self.horizon.partition, self.next_offset - 1, time_ms=self.log_time)
+    def is_of_base(self, packed: int) -> bool:
+        """Return whether the version at a packed position is a copy in the base."""
+        return offset_of(packed) < self.first_offset
 
-    def is_closed(self, time_ms: int) -> bool:
-        """Return whether the state at a time is final."""
-        return time_ms < self.closed_before
-
-    def at(self, cut: PartitionCut) -> "VersionedState":
-        """Return the state at a cut.
+    def at(self, cut: PartitionCut, horizon: int) -> "VersionedState":
+        """Return the state at a cut, which is not before the base. `horizon` is the first offset of the log.
 
         Raises:
-            HorizonError: The cut is older than the horizon.
-            NotFoldedError: The cut is newer than `position`, or is a time that is not closed.
+            HorizonError: The cut is a time before the log's first record.
+            NotFoldedError: The cut is newer than the folded records, or is a time that is not closed.
         """
         if isinstance(cut, TimeCut):
-            return self._at_time(cut.time_ms)
+            return self._at_time(cut.time_ms, horizon)
         if cut.offset >= self.next_offset:
             raise NotFoldedError(f"position {cut.text()} is not folded yet")
-        if cut.offset < self.horizon.offset:
-            raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
         packed = pack_position(cut.offset, cut.index)
         time_ms = time_at(self.engine, cut.offset)
         position = Position(cut.partition, cut.offset, cut.index, time_ms)
@@ -73,22 +73,38 @@ class VersionHistory:
             self, stamp(time_ms, packed), position, self.definitions.at_position(packed), None
         )
 
-    def _at_time(self, time_ms: int) -> "VersionedState":
-        if not self.is_closed(time_ms):
+    def _at_time(self, time_ms: int, horizon: int) -> "VersionedState":
+        if time_ms >= self.closed_before:
             raise NotFoldedError(f"the state at {time_ms} ms is not final yet")
-        first, partition = self.horizon.offset, self.horizon.partition
-        offset = last_offset_at(self.engine, time_ms, first, self.next_offset)
-        if offset is None:
-            raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
-        position = Position(partition, offset, time_ms=time_at(self.engine, offset))
+        offset = last_offset_at(self.engine, time_ms, self.first_offset, self.next_offset)
+        if offset < horizon:
+            raise HorizonError(f"the log begins after {time_ms} ms")
+        position = Position(self.partition, offset, time_ms=time_at(self.engine, offset))
         return VersionedState(self, time_stamp(time_ms), position, self.definitions.at_time(time_ms), time_ms)
+
+
+class SpannedHistory(History, Protocol):
+    """A history whose reads go on from one epoch to the next older one."""
+
+    def at(self, cut: PartitionCut) -> "VersionedState":
+        """Return the state at a cut, in one epoch; see `History`."""
+        ...
+
+    def epoch_at(self, offset: int) -> VersionHistory:
+        """Return the epoch of the record at an offset, with all its records.
+
+        Raises:
+            NotFoldedError: The epoch is not folded yet. It will be.
+        """
+        ...
 
 
 class VersionedState:
     """The state of a partition at a cut, to be read only; see `PastState` in history.py.
 
     Attributes:
-        engine: The storage of the history.
+        history: The epoch.
+        engine: Its storage.
         cut: The stamp of the cut.
         time_ms: The time of a cut by time; None for a cut by position.
     """
@@ -96,6 +112,7 @@ class VersionedState:
     def __init__(
         self, history: VersionHistory, cut: bytes, position: Position, catalog: Catalog, time_ms: int | None
     ) -> None:
+        self.history = history
         self.position = position
         self.limits = history.limits
         self.names = catalog.names

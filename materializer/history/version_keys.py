@@ -64,6 +64,11 @@ def time_stamp(time_ms: int) -> bytes:
     return _STAMP.pack(_LAST - time_ms, 0)
 
 
+def position_stamp(packed: int) -> bytes:
+    """Return the stamp of a cut by position in an epoch whose versions are all below the cut's log time."""
+    return _STAMP.pack(0, _LAST - packed)
+
+
 def read_stamp(data: bytes) -> tuple[int, int]:
     """Return effective time and packed position of a stamp.
 

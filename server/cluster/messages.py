@@ -296,7 +296,9 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
         table, since, start, limit = body
         return cut, ReadDifferences(table, _decode_cut(since), _pair(start), limit)
     if tag == _READ_MEMBERS:
-        return cut, ReadMembers([(coordinator, place) for coordinator, place in body])
+        return cut, ReadMembers(
+            [(coordinator, place, first, last) for coordinator, place, first, last in body]
+        )
     if tag == _PAST_FEED:
         return cut, FEED_REQUEST.decode(body)
     raise ValueError(f"a read of the kind {tag!r}")

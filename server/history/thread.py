@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from ...log.commands import Position
 from ...log.log import Log
 from ...materializer.fold.fold_record import Void
-from ...materializer.history.follower import Follower, memory_history
+from ...materializer.history.epochs import Epochs, memory_history
 from ...materializer.history.history import NotFoldedError, PartitionCut
 from ...materializer.history.reads import read_past
 from ...materializer.history.requests import PastAnswer, PastRead
@@ -29,7 +29,7 @@ class HistoryThread:
         self.executor = executor
         self._log = log
         self._partitions = log.genesis(0).partitions
-        self._followers: dict[int, Follower] = {}
+        self._followers: dict[int, Epochs] = {}
 
     def read(
         self, partition_id: int, cut: PartitionCut, read: PastRead, done: OnRead, void: Sequence[Void] = ()

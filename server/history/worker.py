@@ -18,16 +18,18 @@ from typing import Any, Final
 
 import orjson
 
-from ...log.commands import Genesis
+from ...log.commands import Genesis, Position
 from ...log.local.filesystem import SystemFilesystem
 from ...log.local.reader import LogReader
 from ...materializer.fold.fold_record import Void
-from ...materializer.history.engine import HistoryInUseError
-from ...materializer.history.follower import Follower, open_history
-from ...materializer.history.history import History, NotFoldedError, PartitionCut, TimeCut
+from ...materializer.history.engine import DamagedHistoryError, HistoryInUseError
+from ...materializer.history.epochs import EpochHistory, Epochs, open_history
+from ...materializer.history.history import NotFoldedError, PartitionCut
 from ...materializer.history.reads import read_past
+from ...materializer.history.requests import PastAnswer, PastRead
 from ...materializer.os_process import hide
-from ...model.errors import FoldbError, LogError
+from ...materializer.snapshots import Snapshots
+from ...model.errors import FoldbError, LogError, RequestError
 from ...model.limits import limits_named
 from ...streams.temp_dirs import make_temp_dir
 from ..cluster.codec import PlainValue
@@ -78,32 +80,43 @@ class Histories:
     Args:
         log: The log.
         folder: The folder of the histories.
+        snapshots: The folder of the database or node, which may have snapshots; None if there is none.
         loop: The event loop: each turn folds for at most 5 ms.
     """
 
-    def __init__(self, log: Any, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, log: Any, folder: Path, snapshots: Path | None, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._log = log
         self._folder = folder
+        self._snapshots = snapshots
         self._loop = loop
-        self._followers: dict[int, Follower] = {}
+        self._followers: dict[int, Epochs] = {}
         self._timers: dict[int, asyncio.Handle] = {}
 
-    def read(self, partition_id: int, cut: PartitionCut, void: Collection[Void]) -> History:
-        """Return a history to read at a cut. If it is not folded up to there, it begins to follow at once.
+    def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
+        """Return a history to read.
 
         It is folded without the commands in `void`, which the server has skipped.
 
         Raises:
             HistoryInUseError: The process before this one has not ended yet.
-            FoldbError: The log cannot be folded.
+            FoldbError: The log cannot be read.
         """
         follower = self._followers.get(partition_id)
         if follower is None:
-            follower = self._followers[partition_id] = open_history(self._folder, self._log, partition_id)
+            snapshots = None
+            if self._snapshots is not None:
+                partitions = self._log.genesis(0).partitions
+                snapshots = Snapshots(self._snapshots, SystemFilesystem(), partition_id, partitions)
+            follower = open_history(self._folder, self._log, partition_id, snapshots)
+            self._followers[partition_id] = follower
         follower.declare_void(void)
-        if not _is_folded(follower.history, cut):
-            self._follow(partition_id)
         return follower.history
+
+    def repair(self, partition_id: int) -> bool:
+        """Delete the damaged epochs of a history; return whether there are any."""
+        return self._followers[partition_id].find_damage()
 
     def keep(self, partition_ids: Collection[int]) -> None:
         """Close the histories of all other partitions."""
@@ -117,21 +130,19 @@ class Histories:
         """Close all histories."""
         self.keep(())
 
-    def _follow(self, partition_id: int) -> None:
-        """Fold for 5 ms at a time up to the end of the log, then poll the log after each pause."""
+    def follow(self, partition_id: int) -> None:
+        """Fold for 5 ms now and in each turn up to the end of the log, then poll the log after each pause.
+
+        Raises:
+            FoldbError: The log cannot be folded.
+        """
         timer = self._timers.pop(partition_id, None)
         if timer is not None:
             timer.cancel()
         if self._followers[partition_id].step():
-            self._timers[partition_id] = self._loop.call_soon(self._follow, partition_id)
+            self._timers[partition_id] = self._loop.call_soon(self.follow, partition_id)
         else:
-            self._timers[partition_id] = self._loop.call_later(IDLE_S, self._follow, partition_id)
-
-
-def _is_folded(history: History, cut: PartitionCut) -> bool:
-    if isinstance(cut, TimeCut):
-        return history.is_closed(cut.time_ms)
-    return cut.offset <= history.position.offset
+            self._timers[partition_id] = self._loop.call_later(IDLE_S, self.follow, partition_id)
 
 
 class HistoryServer(Frames):
@@ -154,8 +165,7 @@ class HistoryServer(Frames):
         try:
             cut, read = AS_OF.read_arguments(arguments[0], self._limits)
             void = [(offset, index) for offset, index in arguments[1]]
-            history = self._histories.read(partition_id, cut, void)
-            result, position = read_past(history, cut, read, self._partitions)
+            result, position = self._read(partition_id, cut, read, void)
         except (NotFoldedError, HistoryInUseError):
             self.send([call_id, NOT_FOLDED])
         except Exception:
@@ -163,6 +173,26 @@ class HistoryServer(Frames):
             self.send([call_id, FAILED])
         else:
             self.send([call_id, ANSWERED, AS_OF.result(result), encode_position(position), position.time_ms])
+
+    def _read(
+        self, partition_id: int, cut: PartitionCut, read: PastRead, void: Collection[Void]
+    ) -> tuple[PastAnswer | RequestError, Position]:
+        """Read a cut. If it is not folded, begin to fold it at once.
+
+        Raises:
+            NotFoldedError: The cut is not folded yet.
+        """
+        history = self._histories.open(partition_id, void)
+        try:
+            return read_past(history, cut, read, self._partitions)
+        except NotFoldedError:
+            self._histories.follow(partition_id)
+            return read_past(history, cut, read, self._partitions)
+        except DamagedHistoryError as error:
+            if not self._histories.repair(partition_id):
+                raise
+            self._histories.follow(partition_id)
+            raise NotFoldedError(str(error)) from error
 
     def on_close(self, error: FoldbError | None) -> None:
         if error is not None:
@@ -200,7 +230,8 @@ async def serve(job: HistoryJob) -> None:
     log = open_log(job)
     folder, remove = (Path(job.folder), None) if job.folder is not None else make_temp_dir()
     folder.mkdir(mode=0o700, exist_ok=True)
-    histories = Histories(log, folder, loop)
+    snapshots = job.database if job.database is not None or job.folder is None else folder.parent
+    histories = Histories(log, folder, None if snapshots is None else Path(snapshots), loop)
     try:
         server = HistoryServer(log, histories, loop)
         await loop.create_unix_connection(lambda: server, sock=socket.socket(fileno=job.descriptor))

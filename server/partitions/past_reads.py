@@ -26,6 +26,7 @@ _FIRST_PAUSE_S: Final = 0.002
 _MAX_PAUSE_S: Final = 0.1
 _CLOCK_PASSES_S: Final = 0.05
 """The time after which a clock that has not passed the present was set back."""
+_NEVER: Final = 1 << 40  # an offset that no log has
 _NOT_FOLDED: Final = "The history is not folded up to this point yet: try again."
 
 
@@ -49,7 +50,8 @@ class PastReads:
 
     def begin(self, partition_id: int) -> None:
         """Begin to follow a partition, so that a later read does not wait for the whole log."""
-        self.reader.read(partition_id, Position(partition_id, 0), DescribeTables(()), lambda *_: None)
+        # An old position would build an old epoch. This one is folded never, so the newest epoch is built and follows.
+        self.reader.read(partition_id, Position(partition_id, _NEVER), DescribeTables(()), lambda *_: None)
 
 
 class _Read:

@@ -258,9 +258,13 @@ _Name = tuple[int, int]
 async def _members(database: Database, found: PastVersions) -> dict[_Name, list[PastMember]]:
     """Return the actions of the transactions of the versions, over all partitions."""
     names = sorted(
-        {(each.transaction[0], each.transaction[1]) for each in found.versions if each.transaction}
+        {
+            (each.transaction[0], each.transaction[1], each.effective_time, each.effective_time)
+            for each in found.versions
+            if each.transaction
+        }
     )
-    members: dict[_Name, list[PastMember]] = {name: [] for name in names}
+    members: dict[_Name, list[PastMember]] = {name[:2]: [] for name in names}
     if not names:
         return members
     # A version of a transaction has a later log time than its decision, so at that time all parts are there.
@@ -271,7 +275,7 @@ async def _members(database: Database, found: PastVersions) -> dict[_Name, list[
             read = ReadMembers(portion)
             parts, _ = await read_partition(database, partition_id, newest, read, PastMembers)
             for name, part in zip(portion, parts.members, strict=True):
-                members[name] += part
+                members[name[:2]] += part
     return members
 
 

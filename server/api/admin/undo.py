@@ -30,9 +30,11 @@ from ....materializer.fold.state import HISTORY_LEVEL
 from ....materializer.fold.writes import item_digest
 from ....materializer.history.history import PartitionCut, TimeCut
 from ....materializer.history.requests import (
+    DescribeTables,
     ItemVersion,
     PastDifferences,
     PastMembers,
+    PastTables,
     PastVersions,
     ReadDifferences,
     ReadMembers,
@@ -164,13 +166,14 @@ class _Planner:
         """
         position = self._read_position(text)
         name: _Name = position.partition, pack_position(position.offset, position.index)
-        keys = await self._keys_of_transaction(name)
+        keys = await self._keys_of_transaction(name, await self._time_of(position), self._now.time_ms)
         if not keys:
             keys = await self._keys_at(position)
-            names = {await self._transaction_at(key, name) for key in keys} - {None, name}
+            names = {await self._transaction_at(key, name) for key in keys} - {None}
             for each in names:
                 assert each is not None, "None is removed"
-                name, keys = each, await self._keys_of_transaction(each)
+                if each[0] != name:
+                    name, keys = each[0], await self._keys_of_transaction(each[0], each[1], each[1])
         self._check_rights(keys)
 
         def is_undone(version: ItemVersion, partition_id: int) -> bool:
@@ -362,20 +365,38 @@ class _Planner:
             async for key in self._differences(table, position.partition, before, position)
         ]
 
-    async def _transaction_at(self, key: _Key, name: _Name) -> _Name | None:
-        """Return the transaction of the version of a key that the command at a packed position wrote."""
+    async def _time_of(self, position: Position) -> int:
+        """Return the log time of a position."""
+        if position.partition not in data_partitions(self._count):
+            return self._now.time_ms
+        _, found = await read_partition(
+            self._database, position.partition, position, DescribeTables(()), PastTables
+        )
+        assert isinstance(found, Position), "a history is of one partition"
+        return found.time_ms or 0
+
+    async def _transaction_at(self, key: _Key, name: _Name) -> tuple[_Name, int] | None:
+        """Return the transaction and the effective time of the version that the command at a packed position wrote."""
         async for version in self._versions(key, name[0]):
             if version.position == name[1]:
-                return _transaction_of(version)
+                transaction = _transaction_of(version)
+                return None if transaction is None else (transaction, version.effective_time)
         return None
 
-    async def _keys_of_transaction(self, name: _Name) -> list[_Key]:
-        """Return the keys of a transaction in all partitions, of the tables that exist."""
+    async def _keys_of_transaction(self, name: _Name, first_ms: int, last_ms: int) -> list[_Key]:
+        """Return the keys of a transaction in all partitions, of the tables that exist.
+
+        Its effective time is from `first_ms` to `last_ms`.
+        """
         state = self._database.state
         keys = []
         for partition_id in data_partitions(self._count):
             found, _ = await read_partition(
-                self._database, partition_id, self._now, ReadMembers([name]), PastMembers
+                self._database,
+                partition_id,
+                self._now,
+                ReadMembers([(*name, first_ms, last_ms)]),
+                PastMembers,
             )
             for member in found.members[0]:
                 table = state.table_named(member.table)

@@ -287,7 +287,7 @@ past_reads = (
     | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
     | st.builds(ReadVersions, ids, keys, keys, st.none() | cuts, st.none() | pairs, ids)
     | st.builds(ReadDifferences, ids, cuts, st.none() | pairs, ids)
-    | st.builds(ReadMembers, st.lists(pairs, max_size=3))
+    | st.builds(ReadMembers, st.lists(st.tuples(ids, ids, ids, ids), max_size=3))
     | st.builds(ReadChanges, ids, st.integers(0, 10**30), st.none() | st.integers(0, 10**30))
     | st.builds(ScanRequest, ids, st.none() | texts)
 )

@@ -1,5 +1,6 @@
-"""A cluster with transactions."""
+"""A cluster with transactions, and the two kinds of history: one epoch, and many small ones."""
 
+import math
 import random
 from typing import Any
 
@@ -43,3 +44,10 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
             made.disturb(dice)
     made.settle()
     return made
+
+
+@pytest.fixture(params=[math.inf, 3], ids=["one epoch", "epochs"])
+def floor(request: pytest.FixtureRequest) -> float:
+    """Return the versions that an epoch may have in addition to twice its base."""
+    value: float = request.param
+    return value

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from foldb.log.local import LocalLog
 from foldb.materializer.history import follower as follower_module
-from foldb.materializer.history.follower import open_history
+from foldb.materializer.history.epochs import open_history
 
 
 def single_steps() -> Iterator[float]:
@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
     more = True
     while more:
         more = follower.step()
-        sys.stdout.write(f"{follower.history.next_offset}\n")
+        sys.stdout.write(f"{follower.history.position.offset + 1}\n")
         sys.stdout.flush()
 
 

@@ -14,6 +14,8 @@ from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import Store
+from foldb.materializer.history.epochs import Epochs
+from foldb.materializer.history.version_history import VersionHistory
 from foldb.materializer.snapshot import SnapshotHead, write_snapshot
 from tests.unit.log.fake_disk import FakeDisk
 
@@ -51,6 +53,12 @@ class ListLog:
         [command] = self.records[0].entry.commands
         assert isinstance(command, Genesis)
         return command
+
+
+def newest(follower: Epochs) -> VersionHistory:
+    """Return the epoch that follows the log."""
+    assert follower.newest is not None
+    return follower.newest
 
 
 def content(tables: Mapping[int, Table]) -> dict[int, Any]:

@@ -13,7 +13,7 @@ from foldb.materializer.fold import fold
 from foldb.materializer.fold.fold_record import Void
 from foldb.materializer.fold.outcomes import Change
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.history.follower import Follower, memory_history, open_history
+from foldb.materializer.history.epochs import Epochs, memory_history, open_history
 from foldb.materializer.history.history import History
 from foldb.materializer.history.reads import read_past
 from foldb.model.errors import TrimmedDataAccessError
@@ -57,7 +57,7 @@ def all_changes(history: History, partitions: int, until: Position, read: ReadCh
     return [change for page in pages(history, partitions, until, read) for change in page.changes]
 
 
-def assert_equal(follower: Follower, model: dict[int, list[Change]], dice: random.Random) -> int:
+def assert_equal(follower: Epochs, model: dict[int, list[Change]], dice: random.Random) -> int:
     """Compare all changes, and random ranges of them, with those of a refold. Return the number of changes."""
     history, partitions = follower.history, follower.state.partitions
     for table, expected in model.items():
@@ -75,31 +75,31 @@ def assert_equal(follower: Follower, model: dict[int, list[Change]], dice: rando
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_changes_of_a_history_are_those_of_a_refold(seed: int) -> None:
+def test_the_changes_of_a_history_are_those_of_a_refold(seed: int, floor: float) -> None:
     """Streams and tables come and go; items expire, are restored, and are written in transactions and by an undo."""
     dice, ledger = random.Random(seed), random_log(seed, 150)
-    follower = memory_history(ListLog(ledger.records), 0)
+    follower = memory_history(ListLog(ledger.records), 0, floor=floor)
     follower.catch_up()
 
     assert assert_equal(follower, refolded(ledger.records), dice) > 50
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_changes_of_several_partitions_are_those_of_a_refold(seed: int) -> None:
+def test_the_changes_of_several_partitions_are_those_of_a_refold(seed: int, floor: float) -> None:
     """Every third log begins at the level before transactions had positions."""
     dice = random.Random(seed)
     life = Life(seed, level=2 if seed % 3 == 0 else LEVEL)
     life.live(steps=150)
 
-    assert sum(compared(life.cluster, dice))
+    assert sum(compared(life.cluster, dice, floor))
 
 
-def test_the_changes_of_transactions_are_those_of_a_refold(cluster: Cluster) -> None:
+def test_the_changes_of_transactions_are_those_of_a_refold(cluster: Cluster, floor: float) -> None:
     """Its checks, and its actions that change nothing, have numbers but no changes."""
-    assert sum(compared(cluster, random.Random(0)))
+    assert sum(compared(cluster, random.Random(0), floor))
 
 
-def test_a_transaction_numbers_its_changes_over_two_tables() -> None:
+def test_a_transaction_numbers_its_changes_over_two_tables(floor: float) -> None:
     ledger = Ledger()
     one, two = ledger.create("One"), ledger.create("Two")
     a, b, same = ({"pk": {"S": key}} for key in ("a", "b", "same"))
@@ -108,7 +108,7 @@ def test_a_transaction_numbers_its_changes_over_two_tables() -> None:
     check = Check(one.definition.id, b"c", b"", Context("R"), condition)
     actions: list[Action] = [put(two, a), check, put(two, same), put(one, b), put(two, b)]
     ledger.fold(Transact(actions, Context("R"), None, b""))
-    follower = memory_history(ListLog(ledger.records), 0)
+    follower = memory_history(ListLog(ledger.records), 0, floor=floor)
     follower.catch_up()
 
     model = refolded(ledger.records)
@@ -119,11 +119,11 @@ def test_a_transaction_numbers_its_changes_over_two_tables() -> None:
     )
 
 
-def compared(cluster: Cluster, dice: random.Random) -> list[int]:
+def compared(cluster: Cluster, dice: random.Random, floor: float) -> list[int]:
     """Compare the changes of all partitions; return their numbers."""
     numbers = []
     for partition, records in enumerate(cluster.records):
-        follower = memory_history(ListLog(records), partition)
+        follower = memory_history(ListLog(records), partition, floor=floor)
         follower.catch_up()
         numbers.append(assert_equal(follower, refolded(records), dice))
     return numbers
@@ -139,10 +139,10 @@ def test_a_history_on_disk_has_the_same_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_trimmed_history_has_the_changes_from_its_horizon_on(seed: int) -> None:
+def test_a_trimmed_history_has_the_changes_from_its_horizon_on(seed: int, floor: float) -> None:
     records = random_log(seed, 100).records
     first = 30 + seed
-    follower = memory_history(ListLog(records, first), 0)
+    follower = memory_history(ListLog(records, first), 0, floor=floor)
     follower.catch_up()
     history = follower.history
 
@@ -155,25 +155,25 @@ def test_a_trimmed_history_has_the_changes_from_its_horizon_on(seed: int) -> Non
         assert f"The history of this database begins at position {first}." == refused.message
 
 
-def test_a_void_command_has_no_change() -> None:
+def test_a_void_command_has_no_change(floor: float) -> None:
     ledger = Ledger()
     table = ledger.create("T")
     for number in range(3):
         ledger.fold(*(put(table, {"pk": {"S": str(key)}, "n": {"N": str(number)}}) for key in range(2)))
     void = [(ledger.records[-2].offset, 1)]
     records = [*ledger.records, ledger.record(Skip(*void[0], Context("S")))]
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     assert 5 == assert_equal(follower, refolded(records, void), random.Random(0))
 
 
-def test_a_page_ends_after_its_bytes_or_its_changes() -> None:
+def test_a_page_ends_after_its_bytes_or_its_changes(floor: float) -> None:
     ledger = Ledger()
     table = ledger.create("T")
     for number in range(5):
         ledger.fold(put(table, {"pk": {"S": "a"}, "v": {"S": f"{number}" * 600}}))
-    follower = memory_history(ListLog(ledger.records), 0)
+    follower = memory_history(ListLog(ledger.records), 0, floor=floor)
     follower.catch_up()
 
     def sizes(**bounds: int) -> list[int]:

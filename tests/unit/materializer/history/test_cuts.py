@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from foldb.log.commands import LEVEL, Position
-from foldb.materializer.history.follower import Follower, memory_history, open_history
+from foldb.materializer.history.epochs import Epochs, memory_history, open_history
 from foldb.materializer.history.history import TimeCut
-from tests.unit.materializer.history.past import ListLog, TimeModel, content, states
+from tests.unit.materializer.history.past import ListLog, TimeModel, content, newest, states
 from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
 
@@ -16,16 +16,18 @@ from tests.unit.materializer.random_log import random_log
 RUNS = [("disk", 0), *(("memory", seed) for seed in (*range(8), 28))]
 
 
-def follow(engine: str, folder: Path, log: ListLog, partition: int = 0) -> Follower:
+def follow(engine: str, folder: Path, log: ListLog, floor: float, partition: int = 0) -> Epochs:
     if engine == "memory":
-        return memory_history(log, partition)
-    return open_history(folder, log, partition)
+        return memory_history(log, partition, floor=floor)
+    return open_history(folder / f"{partition}", log, partition, floor=floor)
 
 
 @pytest.mark.parametrize(("engine", "seed"), RUNS)
-def test_every_position_reads_as_a_refold_up_to_it(engine: str, seed: int, tmp_path: Path) -> None:
+def test_every_position_reads_as_a_refold_up_to_it(
+    engine: str, seed: int, tmp_path: Path, floor: float
+) -> None:
     records = random_log(seed, 80).records
-    follower = follow(engine, tmp_path, ListLog(records))
+    follower = follow(engine, tmp_path, ListLog(records), floor)
     follower.catch_up()
 
     for offset, index, state in states(records):
@@ -37,12 +39,14 @@ def test_every_position_reads_as_a_refold_up_to_it(engine: str, seed: int, tmp_p
 
 
 @pytest.mark.parametrize(("engine", "seed"), RUNS)
-def test_every_position_of_every_partition_reads_as_a_refold(engine: str, seed: int, tmp_path: Path) -> None:
+def test_every_position_of_every_partition_reads_as_a_refold(
+    engine: str, seed: int, tmp_path: Path, floor: float
+) -> None:
     life = Life(seed, level=LEVEL if seed % 3 else 2)
     life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
-        follower = follow(engine, tmp_path, ListLog(records), partition)
+        follower = follow(engine, tmp_path, ListLog(records), floor, partition)
         follower.catch_up()
         for offset, index, state in states(records):
             past = follower.history.at(Position(partition, offset, index))
@@ -52,13 +56,15 @@ def test_every_position_of_every_partition_reads_as_a_refold(engine: str, seed: 
 
 
 @pytest.mark.parametrize(("engine", "seed"), RUNS)
-def test_every_time_reads_the_versions_by_effective_time(engine: str, seed: int, tmp_path: Path) -> None:
+def test_every_time_reads_the_versions_by_effective_time(
+    engine: str, seed: int, tmp_path: Path, floor: float
+) -> None:
     """Of several partitions, whose transactions are decided before they are folded."""
     life = Life(seed, level=LEVEL if seed % 3 else 2)
     life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
-        follower = follow(engine, tmp_path, ListLog(records), partition)
+        follower = follow(engine, tmp_path, ListLog(records), floor, partition)
         follower.catch_up()
         history, model = follower.history, TimeModel(records)
         for time_ms in sorted({each + shift for each in model.times for shift in (-1, 0, 1)}):
@@ -72,17 +78,17 @@ def test_every_time_reads_the_versions_by_effective_time(engine: str, seed: int,
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_closed_time_never_changes(seed: int) -> None:
+def test_a_closed_time_never_changes(seed: int, floor: float) -> None:
     life = Life(seed, level=LEVEL if seed % 3 else 2)
     life.live(steps=120)
 
     for partition, records in enumerate(life.cluster.records):
         log, model = ListLog(records[:1]), TimeModel(records)
-        follower = memory_history(log, partition)
+        follower = memory_history(log, partition, floor=floor)
         for end in range(2, len(records)):
             log.records = records[:end]
             follower.catch_up()
-            last = follower.history.closed_before - 1
+            last = newest(follower).closed_before - 1
             if last >= model.times[0]:
                 past = follower.history.at(TimeCut(last))
                 assert model.content(last) == content(past.tables), (partition, end)

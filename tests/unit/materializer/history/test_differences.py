@@ -1,5 +1,6 @@
 """The items that differ between two cuts, against a comparison of the whole states; the steps are counted."""
 
+import math
 import random
 from typing import Any
 
@@ -7,21 +8,21 @@ import pytest
 
 from foldb.log.commands import Position
 from foldb.materializer.history import differences as differences_module
-from foldb.materializer.history.engine import RowCursor, VersionCursor
-from foldb.materializer.history.follower import Follower, memory_history
+from foldb.materializer.history.engine import Engine, RowCursor, VersionCursor
+from foldb.materializer.history.epoch_storage import EpochMemory
+from foldb.materializer.history.epochs import EpochHistory, Epochs, memory_history
 from foldb.materializer.history.history import PartitionCut, TimeCut
 from foldb.materializer.history.memory_engine import MemoryEngine
 from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.requests import Difference, PastDifferences, ReadDifferences
-from foldb.materializer.history.version_history import VersionHistory
-from tests.unit.materializer.history.past import ListLog
+from tests.unit.materializer.history.past import ListLog, newest
 from tests.unit.materializer.ledger import Ledger, put
 from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
 
 
 def differences(
-    history: VersionHistory, table: int, since: PartitionCut, until: PartitionCut, limit: int = 1000
+    history: EpochHistory, table: int, since: PartitionCut, until: PartitionCut, limit: int = 1000
 ) -> list[Difference]:
     """Return all pages of the differences of a table."""
     found: list[Difference] = []
@@ -35,7 +36,7 @@ def differences(
             return found
 
 
-def compared(history: VersionHistory, table: int, since: PartitionCut, until: PartitionCut) -> dict[Any, Any]:
+def compared(history: EpochHistory, table: int, since: PartitionCut, until: PartitionCut) -> dict[Any, Any]:
     """Return the differences of a table by key, from a scan of both states."""
     sides = []
     for cut in (since, until):
@@ -48,7 +49,7 @@ def compared(history: VersionHistory, table: int, since: PartitionCut, until: Pa
     }
 
 
-def assert_equal(history: VersionHistory, since: PartitionCut, until: PartitionCut) -> int:
+def assert_equal(history: EpochHistory, since: PartitionCut, until: PartitionCut) -> int:
     """Compare the differences of all tables at the later cut; return their number."""
     count = 0
     for table in history.at(until).tables:
@@ -61,9 +62,9 @@ def assert_equal(history: VersionHistory, since: PartitionCut, until: PartitionC
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_positions_differ_as_their_states_do(seed: int) -> None:
+def test_positions_differ_as_their_states_do(seed: int, floor: float) -> None:
     dice, records = random.Random(seed), random_log(seed, 100).records
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     found = 0
@@ -75,18 +76,18 @@ def test_positions_differ_as_their_states_do(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_times_differ_as_their_states_do(seed: int) -> None:
+def test_times_differ_as_their_states_do(seed: int, floor: float) -> None:
     """Of several partitions: writes that were decided before a time are folded after it."""
     dice, life = random.Random(seed), Life(seed)
     life.live(steps=120)
 
     found = 0
     for partition, records in enumerate(life.cluster.records):
-        follower = memory_history(ListLog(records), partition)
+        follower = memory_history(ListLog(records), partition, floor=floor)
         follower.catch_up()
         history = follower.history
         first = records[0].time
-        last = max(first, history.closed_before - 1)
+        last = max(first, newest(follower).closed_before - 1)
         for _ in range(40):
             since, until = sorted(dice.randrange(first, last + 1) for _ in range(2))
             found += assert_equal(history, TimeCut(since), TimeCut(until))
@@ -94,10 +95,12 @@ def test_times_differ_as_their_states_do(seed: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_a_page_ends_after_a_number_of_versions(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+def test_a_page_ends_after_a_number_of_versions(
+    monkeypatch: pytest.MonkeyPatch, limit: int, floor: float
+) -> None:
     monkeypatch.setattr(differences_module, "PAGE_VERSIONS", limit)
     records = random_log(3, 80).records
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     assert assert_equal(follower.history, Position(0, 5), follower.history.position)
@@ -130,6 +133,11 @@ class CountingEngine(MemoryEngine):
         return Counted(super().rows(), self)
 
 
+class CountingMemory(EpochMemory):
+    def open(self, number: int) -> Engine:
+        return self.engines.setdefault(number, CountingEngine())
+
+
 def _steps(items: int, changed: int) -> int:
     """Return the steps of a comparison of two cuts with that many changes, in a table with that many items."""
     ledger = Ledger()
@@ -139,9 +147,11 @@ def _steps(items: int, changed: int) -> int:
     since = ledger.records[-1].offset
     for number in range(changed):
         ledger.fold(put(table, {"pk": {"S": str(number)}, "n": {"N": "1"}}))
-    engine = CountingEngine()
-    follower = Follower(engine, ListLog(ledger.records), 0)
+    storage = CountingMemory()
+    follower = Epochs(storage, ListLog(ledger.records), 0, floor=math.inf)
     follower.catch_up()
+    [engine] = storage.engines.values()
+    assert isinstance(engine, CountingEngine)
     engine.steps = 0
     found = differences(follower.history, table.definition.id, Position(0, since), follower.history.position)
     assert changed == len(found)

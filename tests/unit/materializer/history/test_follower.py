@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ import pytest
 
 from foldb.log.commands import Context, Position, Record, Skip
 from foldb.log.local import LocalLog
+from foldb.materializer.history import epochs as epochs_module
 from foldb.materializer.history import follower as follower_module
 from foldb.materializer.history.engine import DamagedHistoryError, HistoryInUseError
-from foldb.materializer.history.follower import FORMAT, Follower, memory_history, open_history
+from foldb.materializer.history.epochs import FORMAT, Epochs, memory_history, open_history
 from foldb.materializer.history.history import NotFoldedError, TimeCut
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.model.errors import HorizonError
 from tests.unit.materializer.history.killed import single_steps
-from tests.unit.materializer.history.past import ListLog, content, states
+from tests.unit.materializer.history.past import ListLog, content, newest, states
 from tests.unit.materializer.ledger import START, Ledger, put
 from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
@@ -31,13 +33,16 @@ def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower_module, "_CHECKPOINT_RECORDS", 7)
 
 
-def crash(follower: Follower) -> None:
+def crash(follower: Epochs) -> None:
     """End without a last checkpoint, as a killed process does."""
-    follower._writer.close()
-    follower._engine.close()
+    for epoch in follower.all():
+        if epoch.follower is not None:
+            epoch.follower.abandon()
+        follower._close(epoch)
+    follower._storage.close()
 
 
-def assert_equal_to_a_refold(follower: Follower, records: Sequence[Record], void: Any = ()) -> None:
+def assert_equal_to_a_refold(follower: Epochs, records: Sequence[Record], void: Any = ()) -> None:
     history = follower.history
     for offset, index, state in states(records, void):
         if offset < history.horizon.offset:
@@ -82,8 +87,8 @@ def test_a_stop_amid_transactions_over_partitions_loses_nothing(seed: int, tmp_p
         whole = memory_history(ListLog(records), partition)
         whole.catch_up()
         assert_equal_to_a_refold(again, records)
-        assert whole.history.closed_before == again.history.closed_before
-        closed = whole.history.closed_before
+        assert newest(whole).closed_before == newest(again).closed_before
+        closed = newest(whole).closed_before
         for time_ms in range(max(closed - 3000, records[0].time), closed, 7):
             one, other = again.history.at(TimeCut(time_ms)), whole.history.at(TimeCut(time_ms))
             assert content(other.tables) == content(one.tables)
@@ -230,7 +235,7 @@ def test_another_format_is_folded_again(tmp_path: Path, monkeypatch: pytest.Monk
     first.catch_up()
     first.close()
 
-    monkeypatch.setattr(follower_module, "FORMAT", FORMAT + 1)
+    monkeypatch.setattr(epochs_module, "FORMAT", FORMAT + 1)
     second = open_history(tmp_path, ListLog(records), 0)
     assert 0 == second.state.next_offset
     second.catch_up()
@@ -244,11 +249,12 @@ def test_a_damaged_storage_is_detected_and_folded_again(suffix: str, tmp_path: P
     log = ListLog(records)
     follower = open_history(tmp_path, log, 0)
     follower.catch_up()
-    engine = follower._engine
+    [epoch] = follower.all()
+    engine = epoch.engine
     assert isinstance(engine, RocksEngine)
     engine.compact()
     follower.close()
-    for path in (tmp_path / "0" / "0").iterdir():
+    for path in (tmp_path / "0" / "1" / "0").iterdir():
         if path.name.endswith(suffix):
             data = bytearray(path.read_bytes())
             for at in range(0, len(data), 64):
@@ -258,8 +264,8 @@ def test_a_damaged_storage_is_detected_and_folded_again(suffix: str, tmp_path: P
     follower = open_history(tmp_path, log, 0)
     try:
         content(follower.state.tables)
-    except DamagedHistoryError as error:
-        follower.begin_again(str(error))
+    except DamagedHistoryError:
+        assert follower.find_damage()
     follower.catch_up()
     assert_equal_to_a_refold(follower, records)
     follower.close()
@@ -279,11 +285,12 @@ def test_a_step_ends_when_its_time_is_over() -> None:
     records = random_log(1, 30).records
     follower = memory_history(ListLog(records), 0, clock=single_steps().__next__)
 
-    reached = []
+    reached = [0]
     while follower.step():
-        reached.append(follower.history.next_offset)
+        reached.append(follower.history.position.offset + 1)
 
-    assert list(range(1, len(records) + 1)) == reached
+    assert len(records) == reached[-1]
+    assert all(each <= before + 1 for before, each in pairwise(reached))
 
 
 def test_new_records_are_folded_by_the_next_step() -> None:
@@ -307,11 +314,11 @@ def test_a_cut_outside_the_history_is_refused() -> None:
     with pytest.raises(NotFoldedError):
         history.at(Position(0, len(records)))
     with pytest.raises(NotFoldedError):
-        history.at(TimeCut(history.log_time))
+        history.at(TimeCut(newest(follower).log_time))
     with pytest.raises(HorizonError):
         history.at(TimeCut(START - 1))
-    assert history.is_closed(history.log_time - 1)
-    assert history.position.time_ms == history.log_time
+    assert history.is_closed(newest(follower).log_time - 1)
+    assert history.position.time_ms == newest(follower).log_time
 
 
 def write_log(folder: Path, records: Sequence[Record]) -> Any:

@@ -1,5 +1,6 @@
 """The versions of items, the refused writes to them and the members of transactions, against a model of random logs."""
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,13 +19,20 @@ from foldb.materializer.fold.outcomes import (
     TransactionStarted,
 )
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.history.attribution import members_of
-from foldb.materializer.history.follower import Follower, memory_history
-from foldb.materializer.history.history import History, PartitionCut, TimeCut
+from foldb.materializer.history.epoch_storage import EpochMemory
+from foldb.materializer.history.epochs import EpochHistory, Epochs, memory_history
+from foldb.materializer.history.history import PartitionCut, TimeCut
 from foldb.materializer.history.reads import read_past
-from foldb.materializer.history.requests import ItemVersion, PastVersions, ReadVersions
+from foldb.materializer.history.requests import (
+    ItemVersion,
+    PastMembers,
+    PastVersions,
+    ReadMembers,
+    ReadVersions,
+)
 from foldb.materializer.history.version_keys import pack_position, unpack_position
-from tests.unit.materializer.history.past import ListLog, states
+from foldb.model.key_schema import KeyAttribute, KeySchema
+from tests.unit.materializer.history.past import ListLog, newest, states
 from tests.unit.materializer.ledger import Ledger, put, update
 from tests.unit.materializer.partitions.cluster import Cluster
 from tests.unit.materializer.partitions.life import Life
@@ -68,7 +76,7 @@ def written(records: Sequence[Record]) -> dict[Key, dict[int, bytes | None]]:
 
 
 def read(
-    history: History, key: Key, until: PartitionCut, limit: int = 1000, **options: Any
+    history: EpochHistory, key: Key, until: PartitionCut, limit: int = 1000, **options: Any
 ) -> list[ItemVersion]:
     """Return all pages of the history of a key."""
     found: list[ItemVersion] = []
@@ -88,9 +96,9 @@ def content(version: ItemVersion) -> bytes | None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_item_has_the_versions_and_refusals_of_the_log(seed: int) -> None:
+def test_an_item_has_the_versions_and_refusals_of_the_log(seed: int, floor: float) -> None:
     records = random_log(seed, 80).records
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     model = written(records)
@@ -102,9 +110,9 @@ def test_an_item_has_the_versions_and_refusals_of_the_log(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_range_of_cuts_selects_versions(seed: int) -> None:
+def test_a_range_of_cuts_selects_versions(seed: int, floor: float) -> None:
     dice, records = random.Random(seed), random_log(seed, 80).records
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     for key, versions in written(records).items():
@@ -115,9 +123,9 @@ def test_a_range_of_cuts_selects_versions(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_version_is_read_at_its_position_and_not_before(seed: int) -> None:
+def test_a_version_is_read_at_its_position_and_not_before(seed: int, floor: float) -> None:
     records = random_log(seed, 60).records
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
     history = follower.history
 
@@ -135,9 +143,9 @@ def test_a_version_is_read_at_its_position_and_not_before(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_version_has_the_context_of_its_command(seed: int) -> None:
+def test_a_version_has_the_context_of_its_command(seed: int, floor: float) -> None:
     records = random_log(seed, 80).records
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     for key in written(records):
@@ -149,27 +157,24 @@ def test_a_version_has_the_context_of_its_command(seed: int) -> None:
 
 
 def test_a_restart_leaves_no_row_of_records_that_the_log_lost() -> None:
-    ledger = random_log(1, 60)
-    follower = memory_history(ListLog(ledger.records[:40]), 0)
-    follower.catch_up()
-    engine = follower._engine
-    cut = random_log(1, 60).records[:20]
-    half = memory_history(ListLog(cut), 0)
-    half.catch_up()
-    half._save()
+    records, cut = random_log(1, 60).records, random_log(1, 60).records[:20]
+    stored = []
+    for each in (records[:40], cut, cut):
+        storage = EpochMemory()
+        follower = Epochs(storage, ListLog(each), 0, floor=math.inf)
+        follower.catch_up()
+        follower.close()
+        stored.append(storage)
+    whole, half, fresh = stored
     for name in ("_rows", "_versions"):  # a checkpoint after 20 records, and all rows of 40
-        newer = dict(getattr(engine, name))
-        getattr(half._engine, name).update(
-            {each: newer[each] for each in newer.keys() - getattr(half._engine, name).keys()}
-        )
-    again = Follower(half._engine, ListLog(cut), 0)
+        newer, older = getattr(whole.engines[1], name), getattr(half.engines[1], name)
+        older.update({key: newer[key] for key in newer.keys() - older.keys()})
+    Epochs(half, ListLog(cut), 0, floor=math.inf)
 
-    fresh = memory_history(ListLog(cut), 0)
-    fresh.catch_up()
     kinds = (b"W", b"X", b"R", b"U")
     rows = [
-        {key: value for key, value in dict(each._engine._rows).items() if key[:1] in kinds}  # type: ignore[attr-defined]
-        for each in (again, fresh)
+        {key: value for key, value in each.engines[1]._rows.items() if key[:1] in kinds}
+        for each in (half, fresh)
     ]
     assert rows[0] == rows[1]
 
@@ -189,32 +194,47 @@ def resolved(cluster: Cluster) -> Iterator[tuple[tuple[int, int], Transact, Outc
                     yield *started[number], result
 
 
-def followers(cluster: Cluster) -> list[Follower]:
-    found = [memory_history(ListLog(records), each) for each, records in enumerate(cluster.records)]
+def followers(cluster: Cluster, floor: float) -> list[Epochs]:
+    found = [
+        memory_history(ListLog(records), each, floor=floor) for each, records in enumerate(cluster.records)
+    ]
     for follower in found:
         follower.catch_up()
     return found
 
 
-def test_the_members_of_a_transaction_are_its_actions(cluster: Cluster) -> None:
-    histories = followers(cluster)
+def members(histories: list[Epochs], name: tuple[int, int], first_ms: int, last_ms: int) -> list[Any]:
+    """Return the members of a transaction in all partitions."""
+    found: list[Any] = []
+    for follower in histories:
+        history, last = follower.history, min(last_ms, newest(follower).closed_before - 1)
+        request = ReadMembers([(*name, first_ms, last)])
+        answer, _ = read_past(history, history.position, request, len(histories))
+        assert isinstance(answer, PastMembers)
+        found += [(each.table, each.key) for each in answer.members[0]]
+    return sorted(found)
+
+
+def keys_of(actions: Sequence[Any]) -> list[Any]:
+    """Return the keys of the actions of a transaction, in the form of `members`."""
+    keys = KeySchema((KeyAttribute("pk", "S"),))
+    return sorted((("One", "Two")[each.table - 1], keys.write(each.pk, each.sk)) for each in actions)
+
+
+def test_the_members_of_a_transaction_are_its_actions(cluster: Cluster, floor: float) -> None:
+    histories = followers(cluster, floor)
 
     applied = 0
     for name, command, outcome in resolved(cluster):
-        members = [
-            (each.table, each.pk, each.sk)
-            for follower in histories
-            for each in members_of(follower.history.engine, name)
-        ]
         is_applied = isinstance(outcome, Transacted)
-        expected = [(each.table, each.pk, each.sk) for each in command.actions] if is_applied else []
-        assert sorted(expected) == sorted(members)
+        expected = keys_of(command.actions) if is_applied else []
+        assert expected == members(histories, name, 0, 1 << 50)
         applied += is_applied
     assert applied
 
 
-def test_a_refused_transaction_is_a_refusal_of_each_write(cluster: Cluster) -> None:
-    histories = followers(cluster)
+def test_a_refused_transaction_is_a_refusal_of_each_write(cluster: Cluster, floor: float) -> None:
+    histories = followers(cluster, floor)
     expected: Counter[Key] = Counter()
     for _, command, outcome in resolved(cluster):
         if not isinstance(outcome, Transacted):
@@ -235,8 +255,8 @@ def test_a_refused_transaction_is_a_refusal_of_each_write(cluster: Cluster) -> N
         assert all(each.context is not None for each in found)
 
 
-def test_versions_of_a_transaction_name_it(cluster: Cluster) -> None:
-    histories = followers(cluster)
+def test_versions_of_a_transaction_name_it(cluster: Cluster, floor: float) -> None:
+    histories = followers(cluster, floor)
     applied = {
         name: command for name, command, outcome in resolved(cluster) if isinstance(outcome, Transacted)
     }
@@ -246,26 +266,30 @@ def test_versions_of_a_transaction_name_it(cluster: Cluster) -> None:
         history = histories[cluster.home_of(key[0], key[1])].history
         for version in read(history, key, history.position):
             if version.transaction is not None:
-                command = applied[version.transaction[0], version.transaction[1]]
-                assert key in {(each.table, each.pk, each.sk) for each in command.actions}
+                name = version.transaction[0], version.transaction[1]
+                actions, time_ms = applied[name].actions, version.effective_time
+                assert key in {(each.table, each.pk, each.sk) for each in actions}
+                assert keys_of(actions) == members(histories, name, time_ms, time_ms)
                 named += 1
     assert named
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 5, 6, 7, 9])
-def test_a_time_has_what_counts_as_written_at_it(seed: int) -> None:
+def test_a_time_has_what_counts_as_written_at_it(seed: int, floor: float) -> None:
     """Of several partitions: a version may count before a refused write that is older in the log."""
     dice, life = random.Random(seed), Life(seed)
     life.live(steps=200)
 
     late = 0
     for partition, records in enumerate(life.cluster.records):
-        follower = memory_history(ListLog(records), partition)
+        follower = memory_history(ListLog(records), partition, floor=floor)
         follower.catch_up()
         history = follower.history
-        times = range(records[0].time, history.closed_before)
+        times = range(records[0].time, newest(follower).closed_before)
         for key in [
-            (table, str(n).encode(), b"") for table in history.definitions.newest() for n in range(12)
+            (table, str(n).encode(), b"")
+            for table in newest(follower).definitions.newest()
+            for n in range(12)
         ]:
             whole = read(history, key, history.position)
             late += sum(each.effective_time < each.log_time for each in whole)
@@ -276,7 +300,7 @@ def test_a_time_has_what_counts_as_written_at_it(seed: int) -> None:
     assert late
 
 
-def test_a_page_ends_after_a_mebibyte_of_items_or_expressions() -> None:
+def test_a_page_ends_after_a_mebibyte_of_items_or_expressions(floor: float) -> None:
     ledger = Ledger()
     table = ledger.create("T")
     value = {"S": "x" * 300_000}
@@ -289,7 +313,7 @@ def test_a_page_ends_after_a_mebibyte_of_items_or_expressions() -> None:
             assert changed.expression is not None
             changed.expression.condition = "attribute_not_exists(pk)"
         ledger.fold(changed)
-    follower = memory_history(ListLog(ledger.records), 0)
+    follower = memory_history(ListLog(ledger.records), 0, floor=floor)
     follower.catch_up()
 
     history, key = follower.history, (table.definition.id, b"a", b"")

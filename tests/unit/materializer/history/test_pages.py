@@ -10,7 +10,7 @@ from foldb.log.commands import Position
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from foldb.materializer.fold.reads import query_page, scan_page
 from foldb.materializer.fold.state import Table
-from foldb.materializer.history.follower import memory_history
+from foldb.materializer.history.epochs import memory_history
 from foldb.materializer.history.version_history import VersionedState
 from foldb.model.values import load
 from tests.unit.materializer.history.past import ListLog, states
@@ -37,9 +37,9 @@ def requests(dice: random.Random, table: Table) -> Iterator[QueryRequest | ScanR
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_page_at_a_cut_is_the_page_of_a_refold(seed: int) -> None:
+def test_a_page_at_a_cut_is_the_page_of_a_refold(seed: int, floor: float) -> None:
     records, dice = random_log(seed, 60).records, random.Random(seed)
-    follower = memory_history(ListLog(records), 0)
+    follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 
     pages = 0
