@@ -220,7 +220,7 @@ class Epochs:
         self._declare_void(self._void.union(each for each in void if each[0] >= self._begin))
 
     def close(self) -> None:
-        """Save what was folded and release the storage."""
+        """Save a checkpoint of each epoch that is being folded, and release the storage."""
         self._discard_copies()
         for epoch in self._epochs:
             if epoch.follower is not None:

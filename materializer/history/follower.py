@@ -152,11 +152,6 @@ class Follower:
             and self.history.closed_before >= end.time_ms
         )
 
-    @property
-    def _versions(self) -> int:
-        """The number of versions without those of the base."""
-        return self._versions_before + self._writer.versions + len(self._writer.unflushed)
-
     def step(self) -> bool:
         """Fold records for at most 5 ms; return whether there may be more.
 
@@ -187,7 +182,7 @@ class Follower:
         self.abandon()
 
     def abandon(self) -> None:
-        """Free what the storage has given. Nothing is written."""
+        """Free the cursor and the batch. Nothing is written."""
         self._writer.close()
 
     # Beginning
@@ -201,7 +196,7 @@ class Follower:
         roll_back_attribution(self._engine, batch, end)
         batch.write()
         self._writer.reset()
-        self.state, self.last, self._versions_before = saved
+        self.state, self.last, self._versions = saved
         self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
         self._attribution = AttributionWriter(self._partition)
         self._mark_global_indexes()
@@ -258,6 +253,8 @@ class Follower:
         announced_record = Record(record.partition, record.offset, record.time, announced)
         outcomes = fold_record(self.state, announced_record, self.void)
         offset = self._base + record.offset
+        for store in self._writer.touched:
+            self._versions += len(store.changes)
         self._writer.end_record(offset)
         self._attribution.end_record(
             self._writer.batch, offset, self.state.log_time, entry.commands, outcomes
@@ -267,7 +264,7 @@ class Follower:
         self.last = identity(record)
         is_due = (
             record.offset - self._saved_offset >= _CHECKPOINT_RECORDS
-            or self._writer.versions - self._saved_versions >= _CHECKPOINT_VERSIONS
+            or self._versions - self._saved_versions >= _CHECKPOINT_VERSIONS
         )
         if is_due and self._clock() >= self._next_save_at:
             started_at = self._clock()
@@ -339,7 +336,7 @@ class Follower:
 
     def _mark_saved(self) -> None:
         self._saved_offset = self.state.next_offset
-        self._saved_versions = self._writer.versions
+        self._saved_versions = self._versions
 
 
 class _Steps(Sequence[Command]):

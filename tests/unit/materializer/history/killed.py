@@ -1,4 +1,4 @@
-"""Follows the log in a folder, one record a step, and prints the progress: a process for tests to kill.
+"""Follows the log in a folder in small epochs, one record a step, and prints the progress: a process for tests to kill.
 
 python -m tests.unit.materializer.history.killed FOLDER
 """
@@ -20,9 +20,8 @@ def single_steps() -> Iterator[float]:
 
 def main(folder: Path) -> None:
     follower_module._CHECKPOINT_RECORDS = 7  # type: ignore[misc]  # a constant elsewhere
-    follower = open_history(
-        folder / "history", LocalLog.open_reader(folder / "data"), 0, clock=single_steps().__next__
-    )
+    log = LocalLog.open_reader(folder / "data")
+    follower = open_history(folder / "history", log, 0, floor=5, clock=single_steps().__next__)
     more = True
     while more:
         more = follower.step()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ class ListLog:
 
     def end(self, _: int) -> int:
         return len(self.records)
+
+    @property
+    def log_id(self) -> bytes:
+        return self.genesis(0).log_id
+
+    def hash_of(self, _: int, offset: int) -> bytes:
+        """Return a hash of the records up to an offset."""
+        hashed = blake2b(digest_size=32)
+        for record in self.records[: offset + 1]:
+            hashed.update(repr(record).encode())
+        return hashed.digest()
 
     def genesis(self, _: int) -> Genesis:
         [command] = self.records[0].entry.commands
