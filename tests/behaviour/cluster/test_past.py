@@ -1,11 +1,11 @@
-"""Stored answers of two nodes on Kafka, read again at their positions through each."""
+"""Stored answers of two nodes on Kafka, read again at their positions through each, also after the owners moved."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.behaviour.cluster.processes import Nodes
-from tests.verification.histories.stored_answers import differing, live
+from tests.verification.histories.stored_answers import Run, differing, live
 
 
 @pytest.mark.soak
@@ -16,3 +16,17 @@ def test_stored_answers_are_given_again_by_each_node(kafka: str, seed: int, tmp_
         assert sum(len(run.stored) for run in runs) > 100
         for url in nodes.urls:
             assert [] == differing(url, runs)
+        check_moves(nodes, runs)
+
+
+def check_moves(nodes: Nodes, runs: list[Run]) -> None:
+    """Kill each node in turn: the other owns all partitions, and then some of them move back."""
+    for number in range(2):
+        nodes.settle()
+        nodes.kill(number)
+        nodes.settle()
+        assert [] == differing(nodes.urls[0], runs)
+        nodes.start(number)
+    nodes.settle()
+    for url in nodes.urls:
+        assert [] == differing(url, runs)
