@@ -137,6 +137,7 @@ class Node(Database):
                 settings,
                 clock=clock,
                 loop=loop,
+                on_removed=self.partitions.trim_histories,
             )
         self.scrubbing: ScrubProcess | None = None
         if settings.path is not None and settings.log is None and settings.scrub_every_ms:

@@ -26,7 +26,7 @@ class PastReader(Protocol):
         ...
 
     def host(self, partition_ids: Collection[int]) -> None:
-        """Stop following the other partitions: this process folds these alone from now on."""
+        """Stop following the other partitions, and look at the logs of these now: a trim may have removed records."""
         ...
 
     async def close(self) -> None:

@@ -119,12 +119,16 @@ class Histories:
         return self._followers[partition_id].find_damage()
 
     def keep(self, partition_ids: Collection[int]) -> None:
-        """Close the histories of all other partitions."""
+        """Close the histories of all other partitions, and look at the log of these now."""
         for partition_id in self._followers.keys() - set(partition_ids):
             timer = self._timers.pop(partition_id, None)
             if timer is not None:
                 timer.cancel()
             self._followers.pop(partition_id).close()
+        for partition_id in self._followers:
+            if partition_id in self._timers:
+                self._timers[partition_id].cancel()
+            self._timers[partition_id] = self._loop.call_soon(self._follow, partition_id)
 
     def close(self) -> None:
         """Close all histories."""

@@ -280,6 +280,10 @@ class Partitions:
         self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
         self.past_reads.reader.host(self.hosted)
 
+    def trim_histories(self) -> None:
+        """Delete the histories from before a trim of the log now, and not when they look at the log next."""
+        self.past_reads.reader.host(self.hosted)
+
     async def close_all(self) -> None:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
         self.memory.close()

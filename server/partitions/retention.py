@@ -60,6 +60,7 @@ class Retention:
         settings: The folder, the retention period and the archive.
         clock: Returns milliseconds since 1970.
         loop: The event loop.
+        on_removed: Called when records were removed.
 
     Attributes:
         requested: The latest trim that an operator requested.
@@ -72,11 +73,13 @@ class Retention:
         *,
         clock: Callable[[], int],
         loop: asyncio.AbstractEventLoop,
+        on_removed: Callable[[], None],
     ) -> None:
         self._log = log
         self._settings = settings
         self._clock = clock
         self._loop = loop
+        self._on_removed = on_removed
         self.requested: RequestedTrim | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._on_done: OnTrimmed | None = None
@@ -154,6 +157,7 @@ class Retention:
             self._end(TrimResult(None) if result is None else result)
 
     def _removed(self, foundation: Foundation, removed: int | Exception) -> None:
+        self._on_removed()
         self._end(removed if isinstance(removed, Exception) else TrimResult(foundation, removed))
 
     def _end(self, result: TrimResult | Exception) -> None:

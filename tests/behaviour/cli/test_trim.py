@@ -8,8 +8,10 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.support.decoded import parts_with
 from tests.support.served import foldb, served
 from tests.support.subscribed import until
+from tests.support.tables import table_request
 
 TOKEN = "a-token-that-is-nowhere-else"
 OPTIONS = ("--segment-bytes", "20000", "--stream-retention", "1ms", "--snapshot-every", "0")
@@ -35,6 +37,11 @@ def fill(client: Any, table: str = "Orders", count: int = 120) -> None:
     )
     client.put_item(TableName=table, Item={"id": {"S": "gone"}, "token": {"S": TOKEN}})
     client.delete_item(TableName=table, Key={"id": {"S": "gone"}})
+    write(client, table, count)
+
+
+def write(client: Any, table: str = "Orders", count: int = 120) -> None:
+    """Write 40 items again and again."""
     for n in range(count):
         client.put_item(
             TableName=table, Item={"id": {"S": f"o{n % 40}"}, "n": {"N": str(n)}, "x": {"S": "x" * 400}}
@@ -79,7 +86,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def has_token(folder: Path) -> list[str]:
-    """The files with the token of the deleted item. The log and its derived files do not compress or encode text."""
+    """The files that have the token of the deleted item as it is; see `parts_with`."""
     return [str(path.relative_to(folder)) for path in files(folder) if TOKEN.encode() in path.read_bytes()]
 
 
@@ -139,14 +146,50 @@ def test_rebuild_of_a_trimmed_log_begins_at_its_horizon(whole: Path, data: Path)
     assert {each["id"]["S"]: int(each["n"]["N"]) for each in found} == last
 
 
-def test_a_deleted_token_is_in_no_file_after_a_trim(data: Path) -> None:
-    assert foldb("snapshot", "make", data).returncode == 0
-    with_token = has_token(data)
-    assert with_token
+def test_a_deleted_token_is_in_no_part_after_a_trim(tmp_path: Path) -> None:
+    """Each part has it before, and other items after: the parts are decoded."""
+    folder, item = tmp_path / "data", {"id": {"S": "gone"}, "token": {"S": TOKEN}}
+    stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    with served(folder, "--segment-bytes", "20000", "--history") as url:
+        client = client_of(url)
+        client.create_table(**table_request("Orders", "id:S"), StreamSpecification=stream)
+        client.put_item(TableName="Orders", Item=item)
+    assert foldb("snapshot", "make", folder).returncode == 0
+    with served(folder, "--segment-bytes", "20000", "--snapshot-every", "0", "--history") as url:
+        client = client_of(url)
+        client.delete_item(TableName="Orders", Key={"id": {"S": "gone"}})
+        write(client)
+        assert client.scan(TableName="Orders@100")["Items"]
+    assert {"log", "snapshots", "history", "changes"} == parts_with(folder, TOKEN)
 
-    trim(data, "--before", "80")
+    with served(folder, *OPTIONS, "--history") as url:
+        trim("--db", folder, "--before", "80")
+        assert client_of(url).scan(TableName="Orders@100")["Items"]
+        assert foldb("snapshot", "make", "--db", url).returncode == 0
 
-    assert has_token(data) == []
+    assert {"changes"} == parts_with(folder, TOKEN), "an enabled stream keeps its newest file of changes"
+    assert {"log", "snapshots", "history", "foundation", "changes"} == parts_with(folder, "o39")
+
+
+@pytest.mark.soak
+def test_a_disabled_stream_keeps_no_change_of_a_deleted_token(tmp_path: Path) -> None:
+    """A running server removes the changes within seconds, in a pass that it makes every ten."""
+    folder, stream = tmp_path / "data", {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    with served(folder, *OPTIONS) as url:
+        client = client_of(url)
+        client.create_table(**table_request("Orders", "id:S"), StreamSpecification=stream)
+        client.put_item(TableName="Orders", Item={"id": {"S": "gone"}, "token": {"S": TOKEN}})
+        client.delete_item(TableName="Orders", Key={"id": {"S": "gone"}})
+        write(client)
+    assert {"log", "changes"} == parts_with(folder, TOKEN)
+
+    with served(folder, *OPTIONS) as url:
+        client_of(url).update_table(TableName="Orders", StreamSpecification={"StreamEnabled": False})
+        write(client_of(url))
+        trim("--db", folder, "--before", "80")
+        until(lambda: not list((folder / "changes").rglob("*.avro")), seconds=30)
+
+    assert set() == parts_with(folder, TOKEN)
 
 
 def test_a_trim_deletes_histories_from_before_it(data: Path) -> None:
