@@ -11,12 +11,13 @@ a database with N partitions. A module with the marker `divided` runs against bo
 """
 
 import asyncio
+import gc
 import inspect
 import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -68,6 +69,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--endpoint"):
         config.pluginmanager.register(Driven(Path(__file__).resolve().parents[1]), "driven")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Hide all tests from the cycle collector, which would spend 2 s on them in the collection, and 0.2 s each time."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
