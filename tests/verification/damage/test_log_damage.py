@@ -21,7 +21,7 @@ SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 
 # One in this many positions is tested: primes, so that every bit and every position in a block is covered.
-BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (17, 83, 11, 23)
+BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (37, 163, 29, 53)
 RANDOM = 2000 if SOAK else 20
 
 WHOLE = damage.sample(24, segment_bytes=10_260)
