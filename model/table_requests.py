@@ -37,8 +37,7 @@ SHARD_AGE: Final = "ShardAgeMs"
 RESTORES: Final = ("RestoreTableToPointInTime", "RestoreTableFromBackup", "ForkTable")
 """The operations that create a table from a past state of another, from level 5."""
 
-# The members of UpdateTable that change a table; DynamoDB's error text does not name all of them.
-_CHANGES = (
+CHANGES: Final = (
     "BillingMode",
     "DeletionProtectionEnabled",
     "GlobalSecondaryIndexUpdates",
@@ -49,6 +48,8 @@ _CHANGES = (
     "TableClass",
     "WarmThroughput",
 )
+"""The members of UpdateTable that change a table; DynamoDB's error text does not name all of them."""
+
 _UNSUPPORTED = (
     "DisassociationProtectionEnabled",
     "GlobalTableSettingsReplicationMode",
@@ -160,7 +161,7 @@ def update(
         units: The read and write units that the other tables have provisioned.
     """
     _refuse_unsupported(request)
-    if not any(request.get(name) not in (None, []) for name in _CHANGES):
+    if not any(request.get(name) not in (None, []) for name in CHANGES):
         raise ValidationError(
             "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
             "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"

@@ -1,5 +1,6 @@
 """`foldb table`: tables and their settings."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -102,14 +103,12 @@ class FeatureChanges:
         bool | None, typer.Option("--protect/--no-protect", help="Enable or disable deletion protection.")
     ] = None
 
-    def request(self) -> dict[str, Any]:
-        """Return the members of UpdateTable. The expiry has an operation of its own."""
-        request: dict[str, Any] = {}
-        if self.protect is not None:
-            request["DeletionProtectionEnabled"] = self.protect
+    def requests(self) -> Iterator[dict[str, Any]]:
+        """Yield the members of each UpdateTable. The expiry has an operation of its own."""
         if self.stream is not None:
-            request["StreamSpecification"] = _stream(self.view) if self.stream else {"StreamEnabled": False}
-        return request
+            yield {"StreamSpecification": _stream(self.view) if self.stream else {"StreamEnabled": False}}
+        if self.protect is not None:
+            yield {"DeletionProtectionEnabled": self.protect}
 
 
 @app.command()
@@ -183,22 +182,27 @@ def update(
     """Change a table's throughput, indexes, expiry, stream or protection.
 
     --read and --write set the units of the table, --index those of an index. A new index, and each index of a table
-    that was on-demand, has the units of the table or its own: --gsi 'NAME=A:S 10/5', --index NAME=10/5.
+    that was on-demand, has the units of the table or its own: --gsi 'NAME=A:S 10/5', --index NAME=10/5. Several changes
+    are several requests, one after the other, because DynamoDB takes one kind of change in a request.
 
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
     units = throughput.units()
     if on_demand and (units is not None or indexes.index):
         raise CommandError("--on-demand has no units: remove --read, --write and --index", ExitCode.USAGE)
-    request = billing(units) if on_demand or units is not None else {}
-    request |= features.request()
-    request |= _index_updates(session, name, indexes, units, on_demand=on_demand)
+    capacity = billing(units) if on_demand or units is not None else {}
+    requests = [
+        capacity | _index_units(session, name, indexes, units),
+        *_index_changes(session, name, indexes, units, on_demand=on_demand),
+        *features.requests(),
+    ]
+    requests = [request for request in requests if request]
     changes_ttl = features.ttl or features.no_ttl
-    if not request and not changes_ttl:
+    if not requests and not changes_ttl:
         raise CommandError("nothing to change: see `foldb table update --help`", ExitCode.USAGE)
-    if request:
+    for nth, request in enumerate(requests, start=1):
         session.client.call("UpdateTable", {"TableName": name, **request})
-        if wait or changes_ttl:
+        if wait or changes_ttl or nth < len(requests):
             until_settled(session, name)
     if features.ttl:
         _set_ttl(session, name, features.ttl)
@@ -211,7 +215,7 @@ def update(
 def delete(session: Session, name: TableArgument, wait: Wait = True) -> None:
     """Delete a table and its items, after a confirmation. Its history stays in the log.
 
-    `foldb rebuild TABLE --to POSITION --into NEW` restores it.
+    `foldb restore TABLE --as-of CUT --into NEW` restores it.
 
     Example: foldb table delete Music --yes
     """
@@ -254,32 +258,37 @@ def _stream(view: str) -> dict[str, Any]:
     return {"StreamEnabled": True, "StreamViewType": _VIEWS[view]}
 
 
-def _index_updates(
+def _index_units(
+    session: Session, name: str, indexes: IndexChanges, throughput: tuple[int, int] | None
+) -> dict[str, Any]:
+    """Return the member of UpdateTable that sets units of indexes. `throughput` has the new units of the table."""
+    changes = [units_request(text) for text in indexes.index or ()]
+    if throughput is not None:
+        changes += _units_of_other_indexes(session.shape(name), changes, throughput)
+    return {"GlobalSecondaryIndexUpdates": changes} if changes else {}
+
+
+def _index_changes(
     session: Session,
     name: str,
     indexes: IndexChanges,
     throughput: tuple[int, int] | None,
     *,
     on_demand: bool,
-) -> dict[str, Any]:
-    """Return the members of UpdateTable that change global indexes. `throughput` has the new units of the table."""
-    request: dict[str, Any] = {}
-    changes = [units_request(text) for text in indexes.index or ()]
+) -> Iterator[dict[str, Any]]:
+    """Yield the members of each UpdateTable that removes or creates an index."""
+    if indexes.drop_gsi is not None:
+        yield {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": indexes.drop_gsi}}]}
     if indexes.gsi is not None:
         description = session.shape(name).description
         index, definitions = index_request(
             indexes.gsi, None if on_demand else throughput or _provisioned(description)
         )
         known = description["AttributeDefinitions"]
-        request["AttributeDefinitions"] = known + [part for part in definitions if part not in known]
-        changes.append({"Create": index})
-    if indexes.drop_gsi is not None:
-        changes.append({"Delete": {"IndexName": indexes.drop_gsi}})
-    if throughput is not None:
-        changes += _units_of_other_indexes(session.shape(name), changes, throughput)
-    if changes:
-        request["GlobalSecondaryIndexUpdates"] = changes
-    return request
+        yield {
+            "AttributeDefinitions": known + [part for part in definitions if part not in known],
+            "GlobalSecondaryIndexUpdates": [{"Create": index}],
+        }
 
 
 def _provisioned(description: dict[str, Any]) -> tuple[int, int] | None:

@@ -10,7 +10,17 @@ from unicodedata import category
 
 from ...model.errors import ValidationError
 from ...model.index_requests import INVALID, attribute_types
-from ...model.table_requests import not_supported
+from ...model.table_requests import CHANGES, not_supported
+
+# Changes that a request has alone, in the order in which DynamoDB names them.
+_ALONE: Final = {
+    "SSESpecification": "Server-Side Encryption modification",
+    "TableClass": "TableClass modification",
+    "DeletionProtectionEnabled": "DeletionProtection modification",
+    "WarmThroughput": "WarmThroughput",
+}
+# DynamoDB's text names BillingMode alone. Limits of indexes are changed with those of their table.
+_WITH_ON_DEMAND: Final = {"OnDemandThroughput", "BillingMode", "GlobalSecondaryIndexUpdates"}
 
 # Allowed in addition to letters, digits and spaces of any script.
 _TAG_CHARACTERS: Final = frozenset("+-=._:/@")
@@ -32,6 +42,7 @@ def admit(operation: str, request: dict[str, Any]) -> dict[str, Any]:
         case "TagResource":
             _check_tags(request["Tags"])
         case "UpdateTable":
+            _check_combination(request)
             updates = request.get("GlobalSecondaryIndexUpdates", ())
             created = [update["Create"] for update in updates if "Create" in update]
             _check_projections(created)
@@ -58,6 +69,36 @@ def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
         raise ValidationError(
             f"{INVALID}If stream is being disabled, then UpdateViewType must not be specified"
         )
+
+
+def _check_combination(request: dict[str, Any]) -> None:
+    """Check that the changes of an UpdateTable may be in one request: almost each is one of its own.
+
+    Raises:
+        ValidationError: The request has changes that exclude each other.
+    """
+    changes = {name for name in CHANGES if request.get(name) not in (None, [])}
+    kinds = {kind for update in request.get("GlobalSecondaryIndexUpdates") or () for kind in update}
+    if "WarmThroughput" in changes and "Create" in kinds:
+        raise ValidationError(
+            f"{INVALID}Create global secondary index cannot be specified when updating WarmThroughput"
+        )
+    for name, words in _ALONE.items():
+        if name in changes and len(changes) > 1:
+            raise ValidationError(f"{INVALID}{words} must be the only operation in the request")
+    if "OnDemandThroughput" in changes and not changes <= _WITH_ON_DEMAND:
+        raise ValidationError(
+            f"{INVALID}OnDemandThroughput can only be combined with BillingMode in an UpdateTable request"
+        )
+    provisions = "ProvisionedThroughput" in changes or request.get("BillingMode") == "PROVISIONED"
+    if "StreamSpecification" in changes and provisions:
+        raise ValidationError(f"{INVALID}You cannot modify stream status while updating table IOPS")
+    for name, words in (
+        ("ProvisionedThroughput", "updating table IOPS"),
+        ("StreamSpecification", "changing stream status"),
+    ):
+        if name in changes and kinds & {"Create", "Delete"}:
+            raise ValidationError(f"{INVALID}You cannot create or delete index while {words}")
 
 
 def _check_tags(tags: Sequence[dict[str, str]]) -> None:

@@ -286,6 +286,24 @@ def test_a_mistyped_table_gets_a_suggestion(cli: Foldb, command: tuple[str, ...]
     assert result.stderr.lower().endswith(f"did you mean {meant.lower()}?\n")
 
 
+def test_several_changes_are_made_one_after_the_other(cli: Foldb) -> None:
+    """DynamoDB refuses them in one request."""
+    cli("table", "create", "Counters", "id:S")
+
+    result = cli(
+        *("table", "update", "Counters", "--read", "5", "--write", "6", "--gsi", "kinds=kind:S"),
+        *("--stream", "--protect", "--ttl", "until"),
+    )
+
+    assert (0, "Counters: ACTIVE\n") == (result.exit_code, result.stderr)
+    [described] = lines(cli("table", "describe", "Counters"))
+    assert 6 == described["ProvisionedThroughput"]["WriteCapacityUnits"]
+    assert ["ACTIVE"] == [index["IndexStatus"] for index in described["GlobalSecondaryIndexes"]]
+    assert described["StreamSpecification"]["StreamEnabled"]
+    assert described["DeletionProtectionEnabled"]
+    assert "ENABLED" == described["TimeToLive"]["TimeToLiveStatus"]
+
+
 def test_a_name_that_is_close_to_no_table_gets_no_suggestion(cli: Foldb) -> None:
     cli("table", "create", "Counters", "id:S")
 

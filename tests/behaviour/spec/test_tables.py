@@ -119,6 +119,81 @@ def test_update_table_changes_its_settings(make_table: MakeTable) -> None:
     client.update_table(TableName=table.name, DeletionProtectionEnabled=False)
 
 
+ALONE = "must be the only operation in the request"
+CREATED = {
+    "AttributeDefinitions": [{"AttributeName": "g", "AttributeType": "S"}],
+    "GlobalSecondaryIndexUpdates": [
+        {
+            "Create": {
+                "IndexName": "new",
+                "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "ALL"},
+                "ProvisionedThroughput": UNITS,
+            }
+        }
+    ],
+}
+DELETED = {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "by-h"}}]}
+ENCRYPTION = {"SSESpecification": {"Enabled": True, "SSEType": "KMS"}}
+CLASS = {"TableClass": "STANDARD_INFREQUENT_ACCESS"}
+PROTECTION = {"DeletionProtectionEnabled": True}
+WARM = {"WarmThroughput": {"ReadUnitsPerSecond": 13_000}}
+STREAM = {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}}
+MAXIMUM = {"OnDemandThroughput": {"MaxReadRequestUnits": 10}}
+PROVISION = {"BillingMode": "PROVISIONED", "ProvisionedThroughput": UNITS}
+
+
+@pytest.mark.spec("S86")
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        (ENCRYPTION, CLASS, f"Server-Side Encryption modification {ALONE}"),
+        (PROTECTION, CLASS, f"TableClass modification {ALONE}"),
+        (PROTECTION, STREAM, f"DeletionProtection modification {ALONE}"),
+        (PROTECTION, CREATED, f"DeletionProtection modification {ALONE}"),
+        (WARM, PROTECTION, f"DeletionProtection modification {ALONE}"),
+        (WARM, STREAM, f"WarmThroughput {ALONE}"),
+        (WARM, CREATED, "Create global secondary index cannot be specified when updating WarmThroughput"),
+        (
+            MAXIMUM,
+            STREAM,
+            "OnDemandThroughput can only be combined with BillingMode in an UpdateTable request",
+        ),
+        (PROVISION, STREAM, "You cannot modify stream status while updating table IOPS"),
+        (PROVISION, CREATED, "You cannot create or delete index while updating table IOPS"),
+        (PROVISION, DELETED, "You cannot create or delete index while updating table IOPS"),
+        (STREAM, CREATED, "You cannot create or delete index while changing stream status"),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_changes_that_exclude_each_other_are_refused(
+    make_table: MakeTable, first: dict[str, Any], second: dict[str, Any], text: str
+) -> None:
+    """As measured against DynamoDB in 2026: a refused request changes nothing."""
+    table = make_table("pk:S", gsi={"by-h": "h:S"})
+    client = table.meta.client
+    before = client.describe_table(TableName=table.name)["Table"]
+
+    with invalid(f"One or more parameter values were invalid: {text}"):
+        client.update_table(TableName=table.name, **first, **second)
+
+    assert before == client.describe_table(TableName=table.name)["Table"]
+
+
+@pytest.mark.spec("S86")
+def test_a_table_becomes_on_demand_with_a_stream_and_a_maximum(make_table: MakeTable) -> None:
+    table = make_table("pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS)
+    client = table.meta.client
+    on_demand = {"TableName": table.name, "BillingMode": "PAY_PER_REQUEST"}
+
+    client.update_table(**on_demand, **STREAM)
+    client.update_table(**on_demand, **MAXIMUM)
+    described = client.describe_table(TableName=table.name)["Table"]
+
+    assert described["StreamSpecification"]["StreamEnabled"]
+    assert 10 == described["OnDemandThroughput"]["MaxReadRequestUnits"]
+
+
 @pytest.mark.spec("S86")
 def test_the_same_throughput_again_is_refused(make_table: MakeTable) -> None:
     table = make_table("pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS)

@@ -309,7 +309,8 @@ def test_settings_are_kept_and_described(client: Any, make_table: MakeTable) -> 
     described = client.describe_table(TableName=table.name)["Table"]
     with pytest.raises(ClientError, match="currently protected against deletion"):
         client.delete_table(TableName=table.name)
-    client.update_table(TableName=table.name, DeletionProtectionEnabled=False, TableClass="STANDARD")
+    client.update_table(TableName=table.name, DeletionProtectionEnabled=False)
+    client.update_table(TableName=table.name, TableClass="STANDARD")
     updated = client.describe_table(TableName=table.name)["Table"]
 
     assert {
