@@ -128,7 +128,7 @@ class Histories:
         for partition_id in self._followers:
             if partition_id in self._timers:
                 self._timers[partition_id].cancel()
-            self._timers[partition_id] = self._loop.call_soon(self._follow, partition_id)
+            self._timers[partition_id] = self._loop.call_soon(self.follow, partition_id)
 
     def close(self) -> None:
         """Close all histories."""
