@@ -6,7 +6,7 @@ and other values therefore costs one cache lookup. Only checks that depend on th
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from ..model.errors import ValidationError
 from ..model.limits import MODERN, Limits
@@ -32,8 +32,11 @@ class Plan:
     value_checks: tuple[tuple[str, ValueChecks], ...] = ()
 
 
-class PlanCache:
-    """A cache of plans in two generations.
+Parsed = TypeVar("Parsed")
+
+
+class PlanCache(Generic[Parsed]):
+    """A cache of plans, or of other results of parsing, in two generations.
 
     A full young generation replaces the old one, and a plan that is used again moves to the young generation. The
     effect is close to that of a least-recently-used cache, without an order to maintain.
@@ -43,13 +46,13 @@ class PlanCache:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._young: dict[Hashable, Plan] = {}
-        self._old: dict[Hashable, Plan] = {}
+        self._young: dict[Hashable, Parsed] = {}
+        self._old: dict[Hashable, Parsed] = {}
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    def get(self, key: Hashable) -> Plan | None:
+    def get(self, key: Hashable) -> Parsed | None:
         """Return the plan, or None if it is not cached."""
         plan = self._young.get(key)
         if plan is None:
@@ -58,7 +61,7 @@ class PlanCache:
                 self.put(key, plan)
         return plan
 
-    def put(self, key: Hashable, plan: Plan) -> None:
+    def put(self, key: Hashable, plan: Parsed) -> None:
         if len(self._young) >= self._capacity:
             self._old, self._young = self._young, {}
         self._young[key] = plan
@@ -66,7 +69,7 @@ class PlanCache:
 
 _SHOWN: Final = 16  # unused placeholders named in a message
 
-_PLANS: Final = PlanCache(capacity=1024)
+_PLANS: Final = PlanCache[Plan](capacity=1024)
 # Larger plans are rare and not cached: a thousand of them would need too much memory.
 _CACHED_CHARACTERS: Final = 16 * 1024
 

@@ -208,6 +208,13 @@ class ConditionalCheckFailedError(RequestError):
         return {} if self.item is None else {"Item": orjson.Fragment(self.item)}
 
 
+class DuplicateItemError(RequestError):
+    """The item of an INSERT exists already."""
+
+    wire_name = "DuplicateItemException"
+    default_message = "Duplicate primary key exists in table"
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """The cancellation reason of one action of a transaction; code "None" for an action without an error."""

@@ -50,6 +50,12 @@ _TABLE_OPERATIONS = frozenset(
     name for name in _INPUTS if "Table" in name or "TimeToLive" in name or "ContinuousBackups" in name
 )
 
+
+def is_table(text: str) -> bool:
+    """Return whether a text is the name of a table, or its ARN."""
+    return bool(_is_table_name(text) or _is_table_arn(text))
+
+
 _compiled: dict[str, Callable[[dict[str, Any]], None]] = {}
 
 

@@ -13,7 +13,7 @@ those that its named partition had at the position; those of a time are the cata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from ...log.commands import Command, Position
 from ...materializer.fold.state import PartitionState, Table
@@ -61,7 +61,6 @@ from ..routing import Router
 from ..routing.fan_in import FanIn, first_error, joined
 from .item_counts import Counts, counts_of
 from .min_position import positions_of
-from .reply import Reply
 
 READS: Final = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan", "TransactGetItems")
 """The operations that can read the past."""
@@ -205,11 +204,19 @@ class Cuts:
         return self.positions.get(partition_id) or TimeCut(self.time_ms)
 
 
+class Refusable(Protocol):
+    """Receives the error of a request: a Reply, or one of the statements of a request."""
+
+    def error(self, error: RequestError, position: ResultPosition | None = None) -> None:
+        """Answer with DynamoDB's error."""
+        ...
+
+
 def open_past(
     database: Database,
     past: PastRequest,
     operation: str,
-    reply: Reply,
+    reply: Refusable,
     proceed: Callable[[Database], None],
 ) -> None:
     """Call `proceed` with the database as of the cut of a request, or reply with an error."""
@@ -224,7 +231,7 @@ class _Opening:
         database: Database,
         past: PastRequest,
         operation: str,
-        reply: Reply,
+        reply: Refusable,
         proceed: Callable[[Database], None],
     ) -> None:
         self._database = database

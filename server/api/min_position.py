@@ -15,8 +15,19 @@ from ...model.errors import RequestError, ValidationError
 from ..database import Database
 from .reply import Reply
 
-# The operations that wait. A write is at the end of its log in any case.
-READS = frozenset(("BatchGetItem", "GetItem", "Query", "Scan", "TransactGetItems"))
+# The operations that wait. A write is at the end of its log in any case, so it does no harm that statements wait too.
+READS = frozenset(
+    (
+        "BatchExecuteStatement",
+        "BatchGetItem",
+        "ExecuteStatement",
+        "ExecuteTransaction",
+        "GetItem",
+        "Query",
+        "Scan",
+        "TransactGetItems",
+    )
+)
 
 
 def reach(database: Database, text: str, reply: Reply, proceed: Callable[[], None]) -> None:

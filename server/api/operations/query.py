@@ -3,6 +3,7 @@
 from typing import Any
 
 from ....expressions import KeyRange, key_range, refuse_key_filter
+from ....materializer.fold.state import Index
 from ....materializer.partition import QueryRequest
 from ....model.errors import ValidationError
 from ...auth.rights import Right
@@ -19,6 +20,24 @@ _NO_CONDITION = (
 @operation("Query", Right.READ)
 def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read a page."""
+    request, index = query_request(database, body, fresh=reply.after is not None)
+    database.partition.query(request, page_requests.reply_with(body, index, reply))
+
+
+def query_request(
+    database: Database, body: dict[str, Any], *, fresh: bool, filters_any: bool = False
+) -> tuple[QueryRequest, Index | None]:
+    """Validate a Query; return its page and the index that it reads.
+
+    Args:
+        database: The tables.
+        body: The request.
+        fresh: Whether the page must be no older than the request.
+        filters_any: Whether the filter may name attributes of the key, and attributes that the index does not project.
+
+    Raises:
+        RequestError: The request is invalid.
+    """
     limits = database.limits
     parsed = page_requests.check_request(body, limits, "Query")
     plan = parsed.plan
@@ -32,11 +51,12 @@ def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
     key_condition = key_range(plan.key_condition, schema, parsed.values or {}, composite=index is not None)
     if start is not None:
         _check_start(start, key_condition, ranged=len(plan.key_condition.terms) > len(schema.partition))
-    if plan.filter is not None:
+    if plan.filter is not None and not filters_any:
         refuse_key_filter(plan.filter, schema.names)  # a filter must not name key attributes
     parameters.check_key_paths(plan, table.definition)
     fetches = page_requests.fetches(body, index, plan)
-    page_requests.check_filter(index, plan)
+    if not filters_any:
+        page_requests.check_filter(index, plan)
     request = QueryRequest(
         table=table.definition.id,
         index=None if index is None else index.definition.name,
@@ -52,9 +72,9 @@ def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
         count_only=body.get("Select") == "COUNT",
         all_attributes=fetches,
         source=body,
-        fresh=reply.after is not None,
+        fresh=fresh,
     )
-    database.partition.query(request, page_requests.reply_with(body, index, reply))
+    return request, index
 
 
 def _check_start(start: tuple[bytes, bytes], key_condition: KeyRange, *, ranged: bool) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ....materializer.fold.state import Index
 from ....materializer.partition import ScanRequest
 from ....model.errors import ValidationError
 from ...auth.rights import Right
@@ -14,6 +15,18 @@ from ..reply import Reply
 @operation("Scan", Right.READ)
 def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read a page."""
+    request, index = scan_request(database, body, fresh=reply.after is not None)
+    database.partition.scan(request, page_requests.reply_with(body, index, reply))
+
+
+def scan_request(
+    database: Database, body: dict[str, Any], *, fresh: bool
+) -> tuple[ScanRequest, Index | None]:
+    """Validate a Scan; return its page, which is no older than the request if `fresh`, and the index that it reads.
+
+    Raises:
+        RequestError: The request is invalid.
+    """
     limits = database.limits
     parsed = page_requests.check_request(body, limits, "Scan")
     segment, segments = _segment(body)
@@ -35,9 +48,9 @@ def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
         count_only=body.get("Select") == "COUNT",
         all_attributes=page_requests.fetches(body, index, parsed.plan),
         source=body,
-        fresh=reply.after is not None,
+        fresh=fresh,
     )
-    database.partition.scan(request, page_requests.reply_with(body, index, reply))
+    return request, index
 
 
 def _segment(body: dict[str, Any]) -> tuple[int, int]:

@@ -4,12 +4,13 @@ The items of one partition are read at one position of its log. The items of sev
 that a transaction locks, or that is written between the reads, cancels the request with a conflict as its reason.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ....expressions import Plan
+from ....materializer.fold.storage import Stored
 from ....materializer.partition import Conflict, EncodedKey, Found, ResultPosition
 from ....model.capacity import transaction_read_half_units
 from ....model.errors import (
@@ -35,11 +36,16 @@ TOO_LARGE = "The aggregate size of the items in the transaction exceeds 4 MB"
 CONFLICT = Reason("TransactionConflict", TransactionConflictError().message)
 
 
+Show: TypeAlias = Callable[[Stored, Plan | None], bytes]
+"""Returns the attributes of an item that an answer has, as JSON."""
+
+
 @dataclass(slots=True)
 class _Get:
     request: dict[str, Any]
     plan: Plan | None
     definition: TableDefinition
+    show: Show
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
@@ -50,12 +56,21 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("TransactGetItems", _demands)
 def transact_get_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read the items."""
+    read_items(database, body, reply, [projected] * len(body["TransactItems"]))
+
+
+def read_items(database: Database, body: dict[str, Any], reply: Reply, shows: Sequence[Show]) -> None:
+    """Validate a request and reply with its items, each shown by its own function.
+
+    Raises:
+        RequestError: The request is invalid.
+    """
     limits = database.limits
     requests = [item["Get"] for item in body["TransactItems"]]
     plans = [_plan(request, limits) for request in requests]
     gets = [
-        _Get(request, plan, database.table(request["TableName"]).definition)
-        for request, plan in zip(requests, plans, strict=True)
+        _Get(request, plan, database.table(request["TableName"]).definition, show)
+        for request, plan, show in zip(requests, plans, shows, strict=True)
     ]
     keys = _keys(gets, limits)
     if len(set(keys)) < len(keys):
@@ -111,7 +126,7 @@ def _answer(
     for get, stored in zip(gets, items, strict=True):
         consumed = tables.setdefault(get.definition.id, Consumed(get.request["TableName"], kind="Read"))
         consumed.table += transaction_read_half_units(0 if stored is None else stored[1])
-        responses.append(b"{}" if stored is None else b'{"Item":%b}' % projected(stored, get.plan))
+        responses.append(b"{}" if stored is None else b'{"Item":%b}' % get.show(stored, get.plan))
     answer = members(b'"Responses":' + array(responses), consumed_each(body, tables.values()))
     reply.ok(answer, position)
 

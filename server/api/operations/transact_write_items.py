@@ -8,7 +8,7 @@ transaction never reaches the log.
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
@@ -26,7 +26,7 @@ from .. import parameters, write_requests
 from ..operation import operation
 from ..parameters import WriteRequest
 from ..reply import Reply
-from ..response_json import EMPTY, Consumed, array, collection_metrics, consumed_each, members, quoted
+from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
 from .transact_get_items import MULTIPLE, TOO_LARGE
 
 _DEMANDED = {
@@ -35,10 +35,13 @@ _DEMANDED = {
     "Update": ("dynamodb:UpdateItem", Right.WRITE),
     "Delete": ("dynamodb:DeleteItem", Right.WRITE),
 }
+OnTransacted: TypeAlias = Callable[[tuple[bytes, ...] | RequestError, ResultPosition], None]
+"""Receives the members of the answer to a transaction, as JSON, or its error."""
+
 _ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
 
 
-class _Parsed(NamedTuple):
+class ParsedAction(NamedTuple):
     """One action, validated without its table."""
 
     kind: str
@@ -56,6 +59,15 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("TransactWriteItems", _demands)
 def transact_write_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and submit the transaction as one command."""
+    submit_transaction(database, body, reply, partial(_answer, reply))
+
+
+def submit_transaction(database: Database, body: dict[str, Any], reply: Reply, done: OnTransacted) -> None:
+    """Validate a request, submit it, and call `done` with the members of its answer or its error.
+
+    Raises:
+        RequestError: The request is invalid.
+    """
     limits = database.limits
     parsed = [_parse(item, limits) for item in body["TransactItems"]]
     definitions = [database.table(one.body["TableName"]).definition for one in parsed]
@@ -66,7 +78,7 @@ def transact_write_items(database: Database, body: dict[str, Any], reply: Reply)
     actions = _actions(parsed, definitions, context, limits)
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
-    answer = partial(_answer, body, reply, definitions, actions)
+    answer = partial(_on_outcome, body, done, definitions, actions)
     submit = partial(database.partition.submit, command, size + 256 * len(actions), answer)
     _limit_examined(database, actions, reply, submit)
 
@@ -77,16 +89,27 @@ def fingerprint(body: dict[str, Any]) -> bytes:
     return blake2b(canonical, digest_size=16).digest()
 
 
-def _parse(item: dict[str, Any], limits: Limits) -> _Parsed:
+def _parse(item: dict[str, Any], limits: Limits) -> ParsedAction:
     if len(item) != 1:
         raise ValidationError(_ONE_OF)
     ((kind, request),) = item.items()
+    return parse_action(kind, request, limits)
+
+
+def parse_action(
+    kind: str, request: dict[str, Any], limits: Limits, operation: str | None = None
+) -> ParsedAction:
+    """Validate an action without its table; `operation` is as for `parse_write`.
+
+    Raises:
+        ValidationError: A parameter, a value or an expression is invalid.
+    """
     item = request["Item" if kind == "Put" else "Key"]
-    return _Parsed(kind, request, parameters.parse_write(request, item, limits))
+    return ParsedAction(kind, request, parameters.parse_write(request, item, limits, operation))
 
 
 def _actions(
-    parsed: list[_Parsed], definitions: list[TableDefinition], context: Context, limits: Limits
+    parsed: list[ParsedAction], definitions: list[TableDefinition], context: Context, limits: Limits
 ) -> list[Action]:
     for one, definition in zip(parsed, definitions, strict=True):
         _refuse_empty_key(one, definition)
@@ -94,7 +117,7 @@ def _actions(
     reasons = []
     for one, definition in zip(parsed, definitions, strict=True):
         try:
-            actions.append(_action(one, definition, context, limits))
+            actions.append(action_of(one, definition, context, limits))
             reasons.append(Reason("None"))
         except ValidationError as error:
             reasons.append(Reason("ValidationError", error.message))
@@ -105,7 +128,7 @@ def _actions(
     return actions
 
 
-def _refuse_empty_key(one: _Parsed, definition: TableDefinition) -> None:
+def _refuse_empty_key(one: ParsedAction, definition: TableDefinition) -> None:
     """Refuse the whole request for an empty key value, before any action is a reason to cancel.
 
     Raises:
@@ -144,7 +167,12 @@ def _limit_examined(
     database.partition.get_all([(action.table, action.pk, action.sk) for action in examined], False, on_read)
 
 
-def _action(one: _Parsed, definition: TableDefinition, context: Context, limits: Limits) -> Action:
+def action_of(one: ParsedAction, definition: TableDefinition, context: Context, limits: Limits) -> Action:
+    """Return the command of an action.
+
+    Raises:
+        ValidationError: The key or an expression does not match the table.
+    """
     expression, show = one.write.expression, one.write.show_refused
     if expression is not None:
         write_requests.check_key_paths(definition, expression)
@@ -152,13 +180,13 @@ def _action(one: _Parsed, definition: TableDefinition, context: Context, limits:
         return _put(one, definition, context, limits)
     pk, sk = definition.key.read_key(one.body["Key"], limits)
     if one.kind == "Update":
-        return Update(definition.id, pk, sk, context, expression, show_refused=show)
+        return Update(definition.id, pk, sk, context, expression, one.write.return_values, show)
     if one.kind == "Delete":
-        return Delete(definition.id, pk, sk, context, expression, show_refused=show)
+        return Delete(definition.id, pk, sk, context, expression, one.write.return_values, show)
     return Check(definition.id, pk, sk, context, expression, show)
 
 
-def _put(one: _Parsed, definition: TableDefinition, context: Context, limits: Limits) -> Put:
+def _put(one: ParsedAction, definition: TableDefinition, context: Context, limits: Limits) -> Put:
     item = one.body["Item"]
     pk, sk = definition.key.item_key(item, limits)
     if definition.indexes and (error := index_key_error(definition, item, limits)) is not None:
@@ -176,32 +204,39 @@ def _put(one: _Parsed, definition: TableDefinition, context: Context, limits: Li
     )
 
 
-def _answer(
+def _answer(reply: Reply, answer: tuple[bytes, ...] | RequestError, position: ResultPosition) -> None:
+    if isinstance(answer, RequestError):
+        reply.error(answer, position)
+    else:
+        reply.ok(members(*answer), position)
+
+
+def _on_outcome(
     body: dict[str, Any],
-    reply: Reply,
+    done: OnTransacted,
     definitions: list[TableDefinition],
     actions: list[Action],
     outcome: Outcome,
     position: ResultPosition,
 ) -> None:
     if isinstance(outcome, Transacted):
-        reply.ok(_transacted(body, definitions, actions, outcome), position)
+        done(_transacted(body, definitions, actions, outcome), position)
         return
     error = outcome.error if isinstance(outcome, TransactionRefused) else write_requests.refusal(outcome)
     assert error is not None, "a transaction has no other outcome"
-    reply.error(error, position)
+    done(error, position)
 
 
 def _transacted(
     body: dict[str, Any], definitions: list[TableDefinition], actions: list[Action], outcome: Transacted
-) -> bytes:
+) -> tuple[bytes, ...]:
     if "ReturnConsumedCapacity" not in body and "ReturnItemCollectionMetrics" not in body:
-        return EMPTY
+        return ()
     tables: dict[int, Consumed] = {}
     for name, definition, applied in zip(_names(body), definitions, outcome.actions, strict=True):
         consumed = Consumed(name, kind="Read" if outcome.replayed else "Write")
         tables.setdefault(definition.id, consumed).add(applied.units)
-    return members(consumed_each(body, tables.values()), _metrics(body, definitions, actions, outcome))
+    return consumed_each(body, tables.values()), _metrics(body, definitions, actions, outcome)
 
 
 def _names(body: dict[str, Any]) -> list[str]:

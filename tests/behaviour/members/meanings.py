@@ -60,6 +60,11 @@ def _other_meanings() -> dict[str, tuple[Any, ...]]:
         "SequenceNumber": (known.shards[1]["SequenceNumberRange"]["StartingSequenceNumber"],),
         "ShardId": (shard["ShardId"],),
         "ShardIterator": (known.iterators[1],),
+        "Statement": (
+            "SELECT a FROM main WHERE p = 'a' AND a > ?",
+            "SELECT q FROM main WHERE p = ? AND q = 2",
+            "UPDATE main SET f = ? WHERE p = 'a' AND q = 1",
+        ),
         "StreamArn": (known.spare,),
         "TimeRangeLowerBound": (1_900_000_000,),
         "TableName": ("spare", "units", "lost"),

@@ -253,6 +253,59 @@ ITEMS = [
     ),
 ]
 
+OF_KEY = "p = 'a' AND q = 1"
+UPDATE_ONE = {"Statement": f"UPDATE main SET e = ? WHERE {OF_KEY}", "Parameters": [{"S": "x"}]}
+FAILING_UPDATE = {"Statement": f"UPDATE main SET e = 1 WHERE {OF_KEY} AND a <> 10", **FAILURE_SHOWN}
+SELECT_PAGE = {
+    "Statement": "SELECT q FROM main WHERE p = 'a' AND a > ?",
+    "Parameters": [{"N": "3"}],
+    "Limit": 2,
+}
+STATEMENTS = [
+    Sample("ExecuteStatement", {**SELECT_PAGE, "ConsistentRead": True, **COUNTED}),
+    Sample("ExecuteStatement", FAILING_UPDATE, about=("ReturnValuesOnConditionCheckFailure",)),
+    Sample(
+        "BatchExecuteStatement",
+        {
+            "Statements": [
+                {
+                    "Statement": "SELECT q FROM main WHERE p = ? AND q = 1",
+                    "Parameters": [{"S": "a"}],
+                    "ConsistentRead": True,
+                }
+            ],
+            **COUNTED,
+        },
+    ),
+    Sample(
+        "BatchExecuteStatement",
+        {"Statements": [FAILING_UPDATE]},
+        about=("ReturnValuesOnConditionCheckFailure",),
+    ),
+    Sample("ExecuteTransaction", {"TransactStatements": [UPDATE_ONE], **COUNTED}),
+    Sample(
+        "ExecuteTransaction",
+        {"TransactStatements": [FAILING_UPDATE]},
+        about=("ReturnValuesOnConditionCheckFailure",),
+    ),
+    Sample(
+        "ExecuteTransaction",
+        {
+            "ClientRequestToken": "token",
+            "TransactStatements": [{"Statement": f"UPDATE main SET a = a + 1 WHERE {OF_KEY}"}],
+        },
+        times=2,
+        about=("ClientRequestToken",),
+    ),
+]
+
+
+def of_statements() -> list[Sample]:
+    first = observe(BEFORE, ("ExecuteStatement", SELECT_PAGE)).answers[0].body
+    second = {**SELECT_PAGE, "NextToken": first["NextToken"]}
+    return [*STATEMENTS, Sample("ExecuteStatement", second, about=("NextToken",))]
+
+
 READ = {**MAIN, "ConsistentRead": True, **COUNTED}
 BACKWARD = {"ScanIndexForward": False, "Limit": 2, "ExclusiveStartKey": key(5)}
 PAGES = [
@@ -570,4 +623,4 @@ def of_backups() -> list[Sample]:
 
 def samples() -> list[Sample]:
     """All samples."""
-    return [*ITEMS, *PAGES, *TABLES, *DESTINATIONS, *of_streams(), *of_backups()]
+    return [*ITEMS, *of_statements(), *PAGES, *TABLES, *DESTINATIONS, *of_streams(), *of_backups()]

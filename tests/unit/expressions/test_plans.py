@@ -127,7 +127,7 @@ def test_value_checks_run_with_a_cached_plan_too() -> None:
 
 
 def test_the_cache_keeps_used_plans_and_is_bounded() -> None:
-    cache = PlanCache(capacity=4)
+    cache = PlanCache[Plan](capacity=4)
     used = Plan()
     cache.put("used", used)
     for n in range(100):

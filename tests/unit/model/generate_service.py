@@ -18,6 +18,7 @@ TARGET = Path(__file__).parents[3] / "model" / "service.json"
 
 OPERATIONS = {
     "dynamodb": [
+        "BatchExecuteStatement",
         "BatchGetItem",
         "BatchWriteItem",
         "CreateBackup",
@@ -34,6 +35,8 @@ OPERATIONS = {
         "DescribeTimeToLive",
         "DisableKinesisStreamingDestination",
         "EnableKinesisStreamingDestination",
+        "ExecuteStatement",
+        "ExecuteTransaction",
         "GetItem",
         "ListBackups",
         "ListTables",

@@ -181,6 +181,7 @@ ROWS = {
     "X8": "x-amz-crc32",
     "X9": "order of checks",
     "X11": "duplicates, index misfits, unprocessed keys",
+    "X12": "PartiQL",
 }
 
 # Parts of a row that foldb does not implement yet.

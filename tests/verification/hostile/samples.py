@@ -69,6 +69,20 @@ MADE: list[tuple[str, dict[str, Any]]] = [
 
 # One of each operation at least, each of which succeeds.
 SAMPLES: list[tuple[str, dict[str, Any]]] = [
+    (
+        "BatchExecuteStatement",
+        {
+            "Statements": [
+                {
+                    "Statement": "UPDATE abc SET e = ? WHERE p = 'a' AND q = 1 AND size(a) > 1 RETURNING ALL NEW *",
+                    "Parameters": [{"NS": ["1", "2"]}],
+                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                },
+                {"Statement": "DELETE FROM abc WHERE p = 'lost' AND q = 2"},
+            ],
+            "ReturnConsumedCapacity": "TOTAL",
+        },
+    ),
     ("BatchGetItem", {"RequestItems": {TABLE: {"Keys": [KEY], "ProjectionExpression": "a[0]"}}}),
     (
         "BatchWriteItem",
@@ -93,6 +107,35 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
             **ON_TABLE,
             "StreamArn": KINESIS,
             "EnableKinesisStreamingConfiguration": {"ApproximateCreationDateTimePrecision": "MILLISECOND"},
+        },
+    ),
+    (
+        "ExecuteStatement",
+        {
+            "Statement": 'SELECT a[0], b.c FROM "abc" WHERE p = ? AND q BETWEEN 0 AND ? ORDER BY q DESC',
+            "Parameters": [{"S": "a"}, {"N": "2"}],
+            "ConsistentRead": True,
+            "Limit": 2,
+            "ReturnConsumedCapacity": "INDEXES",
+        },
+    ),
+    ("ExecuteStatement", {"Statement": "SELECT * FROM abc.gsi WHERE a IS MISSING OR NOT contains(a, 1)"}),
+    (
+        "ExecuteStatement",
+        {"Statement": "INSERT INTO abc VALUE {'p': 'b', 'q': ?, 'x': <<1, 2>>}", "Parameters": [{"N": "7"}]},
+    ),
+    (
+        "ExecuteTransaction",
+        {
+            "TransactStatements": [
+                {"Statement": "EXISTS(SELECT * FROM abc WHERE p = 'a' AND q = 1 AND b IS NOT MISSING)"},
+                {
+                    "Statement": "INSERT INTO abc VALUE {'p': 'c', 'q': ?}",
+                    "Parameters": [{"N": "1"}],
+                },
+            ],
+            "ClientRequestToken": "statements",
+            "ReturnConsumedCapacity": "TOTAL",
         },
     ),
     ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
