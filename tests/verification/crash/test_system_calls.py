@@ -27,7 +27,7 @@ from tests.verification.reliability import record
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 # Of each call's occurrences; all of them in a long run.
-POINTS = 1000 if SOAK else 2
+POINTS = 1000 if SOAK else 1
 CALLS = (
     "openat",
     "pwrite64",
