@@ -17,14 +17,14 @@ from ..disposer import stores_of
 from ..fold.dump import outline
 from ..fold.load import Loading, load
 from ..fold.state import PartitionState
-from ..fold.storage import Store, Stored
+from ..fold.storage import HASHES, Store, Stored
 from ..snapshot import OpenSnapshot, UnusableError, check_state, read_dump
 from .checkpoint import Identity, decode_checkpoint, encode_checkpoint
 from .definitions import Definitions
 from .engine import Engine
-from .past_store import PastStore
-from .timeline import Figures, put_clock_row, put_timeline_row, time_at
-from .version_keys import pack_position, stamp
+from .past_store import walk_on
+from .timeline import Figures, put_clock_row, put_timeline_row
+from .version_keys import StoreKeys, pack_position, position_stamp
 from .version_store import VersionStore, VersionWriter
 
 CHECKPOINT: Final = b"K"
@@ -78,6 +78,16 @@ class _BaseStore(VersionStore):
             put(key(pk, sk) + written, stored)
         self.count += len(items)
         self.size += sum(size for _, size in items)
+
+    def extend_keys(self, items: Sequence[tuple[bytes, Stored]]) -> None:
+        """Store many items by their version keys, which are those of the store in each epoch."""
+        put, written = self._writer.batch.put_version, self._writer.stamp
+        size = 0
+        for key, stored in items:
+            put(key + written, stored)
+            size += stored[1]
+        self.count += len(items)
+        self.size += size
 
 
 def copy_base(engine: Engine, first_offset: int, source: Source) -> Generator[None, None, PartitionState]:
@@ -164,20 +174,19 @@ def epoch_base(engine: Engine) -> Source:
 
     def portions(stores: BaseStores) -> Portions:
         end = decode_checkpoint(engine.row(END), lambda store_id, _: stores.new_store(store_id, False))
+        cut = position_stamp(pack_position(stores.offset, None))
         for store in stores_of(end.state):
-            assert isinstance(store, VersionStore), "a base has such stores"
-            yield from _copied(_past_store(engine, store.id, stores.offset), store)
+            assert isinstance(store, _BaseStore), "the stores have made it"
+            versions = walk_on(engine.versions(), *StoreKeys(store.id).hashes(None, 0, HASHES), cut)
+            while chunk := list(islice(versions, _PORTION_ITEMS)):
+                store.extend_keys(chunk)
+                yield
         return end.state, end.last
 
     return portions
 
 
-def _past_store(engine: Engine, store_id: int, offset: int) -> PastStore:
-    packed = pack_position(offset, None)
-    return PastStore(engine, store_id, stamp(time_at(engine, offset), packed), packed)
-
-
-def _copied(source: Store | PastStore, target: Store) -> Iterator[None]:
+def _copied(source: Store, target: Store) -> Iterator[None]:
     entries = source.scan()
     while chunk := list(islice(entries, _PORTION_ITEMS)):
         _, pks, sks, items = zip(*chunk, strict=True)

@@ -175,6 +175,7 @@ class Epochs:
         self._wanted: PartitionCut | None = None
         self._unusable: set[int] = set()
         self._turns = 0
+        self._ended: Follower | None = None
         self._void: frozenset[Void] = frozenset()
         self._next_number = 1 + max(storage.numbers(), default=0)
         self.history = EpochHistory(self, partition, self._genesis.base)
@@ -342,6 +343,8 @@ class Epochs:
         epoch.void = self._void
         if not epoch.last:
             epoch.last = follower.last
+        if epoch is self._epochs[-1]:
+            self._ended = follower
         self._idle[epoch.number] = epoch
         self._write_list()
 
@@ -454,6 +457,9 @@ class Epochs:
             copy.number, copy.first, state.log_time, items, self._void, copy.end, engine=copy.engine
         )
         self._follow(epoch)
+        if copy.epoch is not None and self._ended is not None and epoch.follower is not None:
+            epoch.follower.inherit(self._ended)
+        self._ended = None
         self._epochs.append(epoch)
         self._epochs.sort(key=lambda each: each.first)
         self._write_list()
@@ -616,13 +622,16 @@ class EpochHistory:
             HorizonError: The cut is older than the horizon.
             NotFoldedError: The cut is not folded yet, or is a time that is not closed.
         """
-        epoch = self._at_time(cut.time_ms) if isinstance(cut, TimeCut) else self._at_position(cut)
+        epoch = (
+            self._at_time(cut.time_ms) if isinstance(cut, TimeCut) else self._at_position(cut, is_state=True)
+        )
         return self._epochs.opened(epoch).at(cut, self.horizon.offset)
 
     def epoch_at(self, offset: int) -> VersionHistory:
         """Return the epoch of the record at an offset, with all its records.
 
         Raises:
+            HorizonError: The record is older than the horizon.
             NotFoldedError: The epoch is not folded yet. It will be.
         """
         epoch = self._at_position(Position(self._partition, offset))
@@ -631,15 +640,20 @@ class EpochHistory:
             raise NotFoldedError(f"the epoch of position {offset} is not folded yet")
         return self._epochs.opened(epoch)
 
-    def _at_position(self, cut: Position) -> Epoch:
-        offset = cut.offset - self._base
+    def _at_position(self, cut: Position, *, is_state: bool = False) -> Epoch:
+        """Return the epoch that has the record of a position; for its state, one with this base will do."""
+        offset, epochs = cut.offset - self._base, self._epochs.all()
         if offset < self._epochs.horizon:
             raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
-        older = [each for each in self._epochs.all() if each.first <= offset]
+        older = [each for each in epochs if each.first <= offset]
         for epoch in _followed(older):
             if offset < _folded_to(epoch):
                 return epoch
-        if not older or (older[-1].end is not None and offset >= older[-1].end.offset):
+        if is_state and cut.index is None:
+            for epoch in epochs:
+                if epoch.first == offset + 1:
+                    return epoch
+        if epochs and (not older or (older[-1].end is not None and offset >= older[-1].end.offset)):
             self._epochs.want(cut)
         raise NotFoldedError(f"position {cut.text()} is not folded yet")
 

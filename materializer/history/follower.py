@@ -169,6 +169,11 @@ class Follower:
         self.has_caught_up = not has_more
         return has_more
 
+    def inherit(self, older: "Follower") -> None:
+        """Keep the items in memory that the follower of the epoch before has read or written, if it ended here."""
+        if older.state.next_offset == self.state.next_offset:
+            self._writer.inherit(older._writer)
+
     def end_here(self) -> End:
         """End the epoch after the last folded record, and save the base of the next one. Folding may go on."""
         self.end = End(self.state.next_offset, self.state.log_time)

@@ -75,6 +75,10 @@ class VersionWriter:
         self._cursor = self._engine.chains()
         self.touched.clear()
 
+    def inherit(self, other: "VersionWriter") -> None:
+        """Take the newest versions that a writer of the same items has kept in memory. The other writer has ended."""
+        self.recent, self._older, self.kept_bytes = other.recent, other._older, other.kept_bytes
+
     def begin_command(self, log_time: int, effective_time: int, packed: int) -> None:
         """Set the command whose versions follow."""
         self._log_time = log_time

@@ -8,6 +8,7 @@ CUTS = "tests/unit/materializer/history/test_cuts.py"
 STOPS = "tests/unit/materializer/history/test_follower.py"
 
 ITEMS = "tests/unit/materializer/history/test_item_versions.py"
+EPOCHS = "tests/unit/materializer/history/test_epochs.py"
 DIFFERENCES = "tests/unit/materializer/history/test_differences.py"
 CHANGES = "tests/unit/materializer/history/test_changes.py"
 
@@ -318,5 +319,86 @@ BUGS = [
 -                changing = share.changing
 """,
         CHANGES,
+    ),
+    bug(
+        "the base of an epoch is ignored",
+        """
+@ materializer/history/base.py
+-            put(key(pk, sk) + written, stored)
++            assert stored
+""",
+        CUTS,
+    ),
+    bug(
+        "the base of an epoch is a version of its items",
+        """
+@ materializer/history/item_versions.py
+-            elif epoch.first_offset == horizon:
++            else:
+""",
+        ITEMS,
+    ),
+    bug(
+        "the first position of an epoch is read in the one before",
+        """
+@ materializer/history/epochs.py
+-        older = [each for each in self._epochs.all() if each.first <= offset]
++        older = [each for each in self._epochs.all() if each.first < max(1, offset)]
+""",
+        CUTS,
+    ),
+    bug(
+        "an epoch ends with the transactions that are prepared there undecided",
+        """
+@ materializer/history/follower.py
+-        return self.is_bounded and self.is_complete
++        return self.is_bounded
+""",
+        CUTS,
+    ),
+    bug(
+        "an older epoch ignores a skip",
+        """
+@ materializer/history/epochs.py
+-            if any(offset < folded_to for offset, _ in void - epoch.void):
++            if epoch.follower is not None and any(offset < folded_to for offset, _ in void - epoch.void):
+""",
+        EPOCHS,
+    ),
+    bug(
+        "an epoch begins from a snapshot that has a void command",
+        """
+@ materializer/history/epochs.py
+-        if not void <= set(state.voided):
++        if not void <= set(state.voided) and copy.snapshot is None:
+""",
+        EPOCHS,
+    ),
+    bug(
+        "a trim keeps the epoch that contains the horizon",
+        """
+@ materializer/history/epochs.py
+-        for epoch in [each for each in self._epochs if each.first < self._begin]:
++        for epoch in [each for each in self._epochs if each.end is not None and each.end.offset <= self._begin]:
+""",
+        EPOCHS,
+    ),
+    bug(
+        "an unused history keeps what a trim removes",
+        """
+@ materializer/history/epochs.py
+-            kept = [each for each in saved["epochs"] if is_readable and each["first"] >= horizon]
++            kept = [each for each in saved["epochs"] if is_readable and each["first"] >= 0 * horizon]
+""",
+        EPOCHS,
+    ),
+    bug(
+        "a damaged snapshot is a base",
+        """
+@ materializer/snapshot.py
+-    if digest.hexdigest() != snapshot.digest:
++    if len(digest.hexdigest()) != len(snapshot.digest):
+""",
+        EPOCHS,
     ),
 ]
