@@ -212,8 +212,8 @@ BUGS = [
         "a forgotten item counts as unchanged",
         """
 @ materializer/recent_writes.py
--        return after < self._known_after or self._offsets.get(key, -1) > after
-+        return self._offsets.get(key, -1) > after
+-        return after < self._known_after or self._recent.get(key, self._older.get(key, -1)) > after
++        return self._recent.get(key, self._older.get(key, -1)) > after
 """,
         WAITING,
     ),

@@ -29,7 +29,7 @@ BUGS = [
         "an item that changed between two looks is not noticed",
         """
 @ materializer/recent_writes.py
--        return after < self._known_after or self._offsets.get(key, -1) > after
+-        return after < self._known_after or self._recent.get(key, self._older.get(key, -1)) > after
 +        return False
 """,
         HISTORIES,

@@ -51,13 +51,18 @@ def test_writes_before_the_start_are_unknown() -> None:
     assert not recent.changed(KEY, after=99)
 
 
-def test_the_item_that_changed_longest_ago_is_forgotten_first() -> None:
+def test_the_items_that_changed_longest_ago_are_forgotten() -> None:
     recent = RecentWrites(since=0, kept=2)
     recent.note(1, [put(b"a")])
     recent.note(2, [put(b"b")])
     recent.note(3, [put(b"a")])
+
+    assert not recent.changed((1, b"z", b""), after=0), "all writes are remembered"
+    assert recent.changed((1, b"b", b""), after=1)
+
     recent.note(4, [put(b"c")])
 
     assert recent.changed((1, b"z", b""), after=1), "b, of offset 2, is forgotten"
     assert not recent.changed((1, b"z", b""), after=2)
     assert recent.changed((1, b"a", b""), after=2)
+    assert not recent.changed((1, b"a", b""), after=3)

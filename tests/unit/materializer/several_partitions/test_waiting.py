@@ -200,7 +200,7 @@ class TestIsolated:
         table = database.create()
         monkeypatch.setattr(database.partitions[1]._recent, "_kept", 3)
         _, at = self.find(database, table, None, 0)
-        for nth in range(1, 6):
+        for nth in range(1, 7):
             database.do(1, put(table, database.key_in(1, table, nth)))
 
         assert ([Conflict()], [Conflict()]) == (
