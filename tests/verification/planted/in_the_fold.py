@@ -175,7 +175,7 @@ BUGS = [
         "an index that is being filled takes no writes meanwhile",
         """
 @ materializer/fold/index_entries.py
-         source = None if old is None else entry_key(index, old[0], pk, sk)
+         source = target = None if old is None else entry_key(index, old[0], pk, sk)
 +        if index.definition.backfilling:
 +            continue
 """,
