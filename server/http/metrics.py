@@ -187,6 +187,15 @@ def _of_repairs(node: Node) -> Iterator["Metric"]:
         ({"partition": partition_id}, each.feed.repairs)
         for partition_id, each in node.partitions.hosted.items()
     ]
+    drops = [
+        ({"partition": partition_id}, each.feed.drops)
+        for partition_id, each in node.partitions.hosted.items()
+    ]
+    yield _metric(
+        "feed_drops_total",
+        "Times that the feed of a table dropped its oldest changes, because the disk did not take them.",
+        drops,
+    )
     yield _metric(
         "feed_damaged_segments",
         "Change segments that are damaged and not yet remade from the log.",

@@ -78,6 +78,7 @@ class ChangeWriter:
         self.tables = {table_id: TableChanges(table_id, found) for table_id, found in store.found.items()}
         self._timer: Cancellable | None = None
         self._next_offset = state.next_offset
+        self.drops = 0  # times that changes were dropped
         self._dropped_ms: int | None = None  # log time when changes were dropped
         self._is_serving = self._is_refused = self._is_logged = False
 
@@ -179,8 +180,12 @@ class ChangeWriter:
         Until the retention would trim them anyway, the durable offset is not written, so the next start rebuilds them.
         """
         logger.error(
-            "the feed of table %d drops its oldest changes; the next start rebuilds them", table.table_id
+            "the disk did not take all changes of table %d: the feed drops the oldest ones up to sequence number %d, "
+            "so its readers see a later trim horizon; the next start rebuilds them",
+            table.table_id,
+            table.recent_after,
         )
+        self.drops += 1
         self._dropped_ms = self._state.log_time
         old = table.segments
         table.restart_in(self._store.segments(table.table_id, table.recent_after))

@@ -111,6 +111,11 @@ class Feed:
         if table is not None:
             self._writer.read(table, lambda segments: segments.verify(after), lambda _: None)
 
+    @property
+    def drops(self) -> int:
+        """The number of times that a table's oldest changes were dropped, because the disk did not take them."""
+        return self._writer.drops
+
     def close(self) -> None:
         """Write and sync all changes, and close the files."""
         self._polls.close()

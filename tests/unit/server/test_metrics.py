@@ -78,6 +78,7 @@ def test_a_subscription_says_how_far_it_is(tmp_path: Path) -> None:
     assert 0 == samples["foldb_subscription_failed_calls_total{subscription=send}"]
     for partition in (1, 2):
         assert 0 == samples[f"foldb_subscription_lag_changes{{partition={partition},subscription=send}}"]
+    assert 0 == samples["foldb_feed_drops_total{partition=1}"]
     assert 10 == sum(samples[f"foldb_feed_changes{{partition={n},table=Cars}}"] for n in (1, 2))
 
 

@@ -39,7 +39,7 @@ def succeed(call: str, path: Path) -> None:
 
 
 def test_a_read_only_disk_does_not_block_writes_to_tables(
-    life: Life, monkeypatch: pytest.MonkeyPatch
+    life: Life, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def is_read_only(call: str, path: Path) -> None:
         if path == CHANGES or path.parent == CHANGES:
@@ -52,6 +52,8 @@ def test_a_read_only_disk_does_not_block_writes_to_tables(
     _, trim_horizon = life.read_all(life.table, life.books.labels[life.table])
 
     assert trim_horizon > 0
+    assert life.feed.drops > 0
+    assert f"the feed drops the oldest ones up to sequence number {trim_horizon}" in caplog.text
     life.disk.hook = succeed
     life.kill()
     life.check()
