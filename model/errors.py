@@ -46,7 +46,7 @@ class FoldbError(Exception):
 class RequestError(FoldbError):
     """An error of a request, with DynamoDB's text."""
 
-    wire_name: ClassVar[str]
+    wire_name: ClassVar[str]  # derived from the name of the class: ValidationException for ValidationError
     status: ClassVar[int] = 400
     namespace: ClassVar[str] = DYNAMODB
     # DynamoDB's errors differ in the capital M, and some clients read only one form.
@@ -56,6 +56,10 @@ class RequestError(FoldbError):
     def __init__(self, message: str | None = None) -> None:
         self.message = self.default_message if message is None else message
         super().__init__(self.message)
+
+    def __init_subclass__(cls) -> None:
+        if not hasattr(cls, "wire_name"):
+            cls.wire_name = f"{cls.__name__.removesuffix('Error')}Exception"
 
     @property
     def wire_type(self) -> str:
@@ -85,14 +89,12 @@ def truncated(message: str) -> str:
 class ValidationError(RequestError):
     """The request is malformed, or does not fit the tables."""
 
-    wire_name = "ValidationException"
     namespace = CORAL_VALIDATE
 
 
 class SerializationError(RequestError):
     """The body is not JSON, or a member has the wrong JSON type."""
 
-    wire_name = "SerializationException"
     namespace = CORAL_SERVICE
     message_member = "Message"
 
@@ -100,7 +102,6 @@ class SerializationError(RequestError):
 class UnknownOperationError(RequestError):
     """The operation is unknown."""
 
-    wire_name = "UnknownOperationException"
     namespace = CORAL_SERVICE
     default_message = ""
 
@@ -108,7 +109,6 @@ class UnknownOperationError(RequestError):
 class MissingAuthenticationTokenError(RequestError):
     """The request has no credentials."""
 
-    wire_name = "MissingAuthenticationTokenException"
     namespace = CORAL_SERVICE
     default_message = "Request is missing Authentication Token"
 
@@ -116,14 +116,12 @@ class MissingAuthenticationTokenError(RequestError):
 class IncompleteSignatureError(RequestError):
     """The Authorization header lacks a part."""
 
-    wire_name = "IncompleteSignatureException"
     namespace = CORAL_SERVICE
 
 
 class InvalidSignatureError(RequestError):
     """The signature does not match the request, its time or the key that it names."""
 
-    wire_name = "InvalidSignatureException"
     namespace = CORAL_SERVICE
     default_message = (
         "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
@@ -134,7 +132,6 @@ class InvalidSignatureError(RequestError):
 class UnrecognizedClientError(RequestError):
     """The access key is unknown."""
 
-    wire_name = "UnrecognizedClientException"
     namespace = CORAL_SERVICE
     default_message = "The security token included in the request is invalid."
 
@@ -142,7 +139,6 @@ class UnrecognizedClientError(RequestError):
 class ExpiredTokenError(RequestError):
     """The access key has expired."""
 
-    wire_name = "ExpiredTokenException"
     namespace = CORAL_SERVICE
     default_message = "The security token included in the request is expired"
 
@@ -150,7 +146,6 @@ class ExpiredTokenError(RequestError):
 class AccessDeniedError(RequestError):
     """The access key lacks the right for the operation."""
 
-    wire_name = "AccessDeniedException"
     namespace = CORAL_SERVICE
     message_member = "Message"
 
@@ -158,7 +153,6 @@ class AccessDeniedError(RequestError):
 class ThrottlingError(RequestError):
     """The control plane or this process is overloaded; the request was not applied."""
 
-    wire_name = "ThrottlingException"
     namespace = CORAL_AVAILABILITY
 
     def __init__(self, message: str, reasons: Sequence[dict[str, str]] = ()) -> None:
@@ -178,7 +172,6 @@ class RequestLimitExceededError(RequestError):
 class ProvisionedThroughputExceededError(RequestError):
     """A table, an index or a capacity partition has no capacity left for the request."""
 
-    wire_name = "ProvisionedThroughputExceededException"
     default_message = (
         "The level of configured provisioned throughput for the table was exceeded. "
         "Consider increasing your provisioning level with the UpdateTable API."
@@ -198,8 +191,6 @@ class ConditionalCheckFailedError(RequestError):
     `item` is the item that failed the condition, in canonical bytes, if the request asked for it.
     """
 
-    wire_name = "ConditionalCheckFailedException"
-
     def __init__(self, item: bytes | None = None) -> None:
         super().__init__("The conditional request failed")
         self.item = item
@@ -211,7 +202,6 @@ class ConditionalCheckFailedError(RequestError):
 class DuplicateItemError(RequestError):
     """The item of an INSERT exists already."""
 
-    wire_name = "DuplicateItemException"
     default_message = "Duplicate primary key exists in table"
 
 
@@ -236,7 +226,6 @@ class Reason:
 class TransactionCanceledError(RequestError):
     """A transaction was cancelled, with one reason for each of its actions in order."""
 
-    wire_name = "TransactionCanceledException"
     message_member = "Message"
 
     def __init__(self, reasons: Sequence[Reason]) -> None:
@@ -257,21 +246,18 @@ class TransactionCanceledError(RequestError):
 class TransactionConflictError(RequestError):
     """Another transaction has locked the item."""
 
-    wire_name = "TransactionConflictException"
     default_message = "Transaction is ongoing for the item"
 
 
 class TransactionInProgressError(RequestError):
     """A transaction with the same token is in progress."""
 
-    wire_name = "TransactionInProgressException"
     message_member = "Message"
 
 
 class IdempotentParameterMismatchError(RequestError):
     """The token was used for another request within ten minutes."""
 
-    wire_name = "IdempotentParameterMismatchException"
     message_member = "Message"
     default_message = "Idempotent request with the same token but different parameters"
 
@@ -286,82 +272,60 @@ class ItemCollectionSizeLimitError(RequestError):
 class ResourceNotFoundError(RequestError):
     """The table, index, stream or tagged resource does not exist."""
 
-    wire_name = "ResourceNotFoundException"
     default_message = "Requested resource not found"
 
 
 class ResourceInUseError(RequestError):
     """The table exists already, or is being created, updated or deleted."""
 
-    wire_name = "ResourceInUseException"
-
 
 class TableAlreadyExistsError(RequestError):
     """The target table of a restore exists already."""
-
-    wire_name = "TableAlreadyExistsException"
 
 
 class BackupNotFoundError(RequestError):
     """The backup does not exist."""
 
-    wire_name = "BackupNotFoundException"
-
 
 class ExpiredIteratorError(RequestError):
     """The shard iterator has expired."""
 
-    wire_name = "ExpiredIteratorException"
     default_message = "Shard iterator has expired"
 
 
 class TrimmedDataAccessError(RequestError):
     """The position is before the trim horizon of the stream."""
 
-    wire_name = "TrimmedDataAccessException"
     default_message = "The data you are trying to access has been trimmed"
 
 
 class LimitExceededError(RequestError):
     """The account's limit of tables, indexes or concurrent changes is exceeded."""
 
-    wire_name = "LimitExceededException"
-
 
 class TableNotFoundError(RequestError):
     """The table does not exist, in the form of the operations on backups."""
-
-    wire_name = "TableNotFoundException"
 
 
 class TableInUseError(RequestError):
     """The table is being created or deleted, in the form of the operations on backups."""
 
-    wire_name = "TableInUseException"
-
 
 class BackupInUseError(RequestError):
     """The backup is being restored to a table."""
-
-    wire_name = "BackupInUseException"
 
 
 class ContinuousBackupsUnavailableError(RequestError):
     """The table is being created, so it has no backups yet."""
 
-    wire_name = "ContinuousBackupsUnavailableException"
-
 
 class PointInTimeRecoveryUnavailableError(RequestError):
     """The table's point-in-time recovery is disabled."""
-
-    wire_name = "PointInTimeRecoveryUnavailableException"
 
 
 class InvalidRestoreTimeError(RequestError):
     """The time of a restore is outside the restorable range."""
 
-    wire_name = "InvalidRestoreTimeException"
     default_message = (
         "An invalid restore time was specified. RestoreDateTime must be between EarliestRestorableDateTime "
         "and LatestRestorableDateTime."
@@ -382,7 +346,6 @@ class InternalServerError(RequestError):
 class ServiceUnavailableError(RequestError):
     """The request was not applied and is valid: retry it."""
 
-    wire_name = "ServiceUnavailableException"
     namespace = CORAL_AVAILABILITY
     status = 503
     default_message = "The service is temporarily unavailable"

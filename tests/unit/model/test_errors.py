@@ -35,6 +35,13 @@ def test_every_request_error_has_a_wire_name_of_its_own(error: type[RequestError
     assert names.count(error.wire_name) == 1
 
 
+def test_a_kind_of_an_error_has_the_name_of_the_error() -> None:
+    class OddError(ValidationError):
+        """A kind of ValidationError."""
+
+    assert "ValidationException" == OddError.wire_name
+
+
 def test_a_failed_condition_has_the_item_only_on_request() -> None:
     bare = orjson.loads(orjson.dumps(ConditionalCheckFailedError().body()))
     with_item = orjson.loads(orjson.dumps(ConditionalCheckFailedError(ITEM).body()))
