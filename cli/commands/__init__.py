@@ -34,6 +34,9 @@ COMMANDS = {
     "scan": CommandModule(
         "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
     ),
+    "sql": CommandModule(
+        "commands.sql:sql", "Execute PartiQL statements: SELECT, INSERT, UPDATE and DELETE."
+    ),
     "diff": CommandModule(
         "commands.diff:diff",
         "Print the items that differ between two states of a table, or of two tables.",

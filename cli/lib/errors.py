@@ -101,7 +101,7 @@ def exit_code(name: str, status: int) -> ExitCode:
     """
     if name in _NOT_FOUND:
         return ExitCode.NOT_FOUND
-    if name == "ConditionalCheckFailedException":
+    if name in ("ConditionalCheckFailedException", "DuplicateItemException"):
         return ExitCode.CONDITION
     if name == "TransactionCanceledException":
         return ExitCode.CANCELLED

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from tests.support.claims import invalid, refused
 from tests.support.tables import MakeTable
 
-pytestmark = [pytest.mark.divided, pytest.mark.spec("X12")]
+pytestmark = pytest.mark.divided
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -141,6 +141,7 @@ def _fill(table: Any) -> None:
     table.put_item(Item={"pk": "q", "sk": "4", "n": 4})
 
 
+@pytest.mark.spec("X12")
 def test_keys_in_several_partitions_are_ordered_by_both_keys(table: Any, run: Run) -> None:
     _fill(table)
     select = "SELECT pk, sk FROM \"T\" WHERE pk IN ['p', 'q'] ORDER BY pk DESC"
@@ -170,6 +171,7 @@ def test_columns_have_the_name_of_the_last_step_of_their_path(table: Any, run: R
     )["Items"]
 
 
+@pytest.mark.spec("X12")
 def test_a_page_ends_at_its_limit_and_has_a_token(table: Any, run: Run) -> None:
     _fill(table)
     select = 'SELECT sk FROM "T" WHERE pk = ?'
@@ -413,6 +415,7 @@ def test_a_global_index_is_not_read_consistently(indexed: Any) -> None:
 # Writes
 
 
+@pytest.mark.spec("X12")
 def test_an_insert_stores_an_item_once(table: Any, run: Run) -> None:
     statement = (
         "INSERT INTO \"T\" VALUE {'pk': ?, 'sk': '1', 'n': -1.5e-3, 'm': {'l': [1, 'x', null, true]}, "
@@ -510,6 +513,7 @@ def test_an_update_that_dynamodb_refuses_changes_nothing(
     assert item == table.get_item(Key={"pk": "p", "sk": "1"})["Item"]
 
 
+@pytest.mark.spec("X12")
 def test_an_update_needs_an_item_and_a_delete_does_not(table: Any, run: Run) -> None:
     where = "WHERE pk = 'p' AND sk = '1'"
     for condition in ("", " AND attribute_not_exists(pk)"):
@@ -521,6 +525,7 @@ def test_an_update_needs_an_item_and_a_delete_does_not(table: Any, run: Run) -> 
     assert 0 == table.scan()["Count"]
 
 
+@pytest.mark.spec("X12")
 def test_the_rest_of_a_where_is_the_condition_of_a_write(table: Any, run: Run) -> None:
     item = {"pk": "p", "sk": "1", "a": 1}
     table.put_item(Item=item)
@@ -602,6 +607,7 @@ def test_a_statement_has_as_many_parameters_as_question_marks(run: Run) -> None:
 # Batches
 
 
+@pytest.mark.spec("X12")
 def test_a_batch_answers_each_statement(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "a": {"b": 1}})
     answer = in_batch(
@@ -626,6 +632,7 @@ def test_a_batch_answers_each_statement(table: Any) -> None:
     assert [{"TableName": name, "CapacityUnits": 0.5}] * 2 == answer["ConsumedCapacity"]
 
 
+@pytest.mark.spec("X12")
 def test_a_batch_writes_each_statement_on_its_own(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "a": 1})
     answer = table.meta.client.batch_execute_statement(
@@ -675,6 +682,7 @@ def _reasons(error: ClientError) -> list[str]:
     return [reason["Code"] for reason in error.response["CancellationReasons"]]
 
 
+@pytest.mark.spec("X12")
 def test_a_transaction_writes_all_or_nothing(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "n": 1})
     insert = "INSERT INTO \"T\" VALUE {'pk': 'p', 'sk': '2'}"
@@ -690,6 +698,7 @@ def test_a_transaction_writes_all_or_nothing(table: Any) -> None:
     assert 2 == table.get_item(Key={"pk": "p", "sk": "1"})["Item"]["n"]
 
 
+@pytest.mark.spec("X12")
 def test_exists_checks_a_condition(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "free": True})
     table.put_item(Item={"pk": "p", "sk": "2"})
@@ -709,6 +718,7 @@ def test_exists_checks_a_condition(table: Any) -> None:
             in_transaction(table, f'EXISTS(SELECT * FROM "T" WHERE {condition})', update)
 
 
+@pytest.mark.spec("X12")
 def test_a_transaction_reads_its_items(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "a": {"b": 1}})
     answer = in_transaction(
@@ -724,6 +734,7 @@ def test_a_transaction_reads_its_items(table: Any) -> None:
     ]
 
 
+@pytest.mark.spec("X12")
 def test_a_repeated_token_does_not_write_twice(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "n": 0})
     update = "UPDATE \"T\" SET n = n + 1 WHERE pk = 'p' AND sk = '1'"
@@ -805,6 +816,7 @@ def test_a_statement_without_table_or_item_cancels(
 # The past
 
 
+@pytest.mark.spec("X12", "H3")
 def test_a_select_reads_the_past(table: Any, run: Run) -> None:
     for number in range(3):
         last = table.put_item(Item={"pk": "p", "sk": f"{number}", "m": {"n": number}})
