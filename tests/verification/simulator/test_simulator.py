@@ -11,14 +11,13 @@ from tests.verification.simulator.__main__ import judged, many
 from tests.verification.simulator.run import OPERATIONS, simulate
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
-SEEDS = 600
 SHARE = 50
+SHARES = (*range(0, 600, SHARE), 700)
+"""The seeds of the short form. In seed 719 an item changes between the two looks of a read; no lower seed has that."""
 
 
 @pytest.mark.guarantee("G29")
-@pytest.mark.parametrize(
-    "first", range(0, SEEDS, SHARE), ids=lambda first: f"seeds {first} to {first + SHARE - 1}"
-)
+@pytest.mark.parametrize("first", SHARES, ids=lambda first: f"seeds {first} to {first + SHARE - 1}")
 def test_no_history_is_wrong(first: int) -> None:
     """A failing seed is a command: `python -m tests.verification.simulator --seed N`."""
     for seed in range(first, first + SHARE):
