@@ -323,7 +323,7 @@ BUGS = [
         "the base of an epoch is ignored",
         """
 @ materializer/history/base.py
--            put(key(pk, sk) + written, stored)
+-            put(key + written, stored)
 +            assert stored
 """,
         CUTS,
@@ -341,8 +341,8 @@ BUGS = [
         "the first position of an epoch is read in the one before",
         """
 @ materializer/history/epochs.py
--        older = [each for each in self._epochs.all() if each.first <= offset]
-+        older = [each for each in self._epochs.all() if each.first < max(1, offset)]
+-        older = [each for each in epochs if each.first <= offset]
++        older = [each for each in epochs if each.first < max(1, offset)]
 """,
         CUTS,
     ),
