@@ -3,15 +3,18 @@
 request ──► definition of the source ──► DefineTable with a CreateTable's members and the source ──► CREATING
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...materializer.fold.state import Table
-from ...materializer.partition import ResultPosition
-from ...model.errors import TableAlreadyExistsError, TableInUseError, TableNotFoundError
+from ...model.errors import RequestError, TableAlreadyExistsError, TableInUseError, TableNotFoundError
 from ...model.table_copies import copy_request
 from ...model.tables import TableDefinition, name_of
+from ..async_calls import call
 from ..auth.rights import Right, check_history
 from ..database import Database
+from ..routing.fan_in import first_error
 from . import table_commands
 from .reply import Reply
 
@@ -28,10 +31,39 @@ def find_table(database: Database, name: str) -> Table:
     return table
 
 
-def latest_time(database: Database, position: ResultPosition | None = None) -> int:
-    """Return a log time that no acknowledged write is above: the clock's, unless log time is ahead of it."""
-    times = [state.log_time for state in database.partitions.states()]
-    return max(database.clock(), *times, (position and position.time_ms) or 0)
+def latest_time(database: Database) -> int:
+    """Return a log time that no write in a partition here is above: the clock's, unless log time is ahead of it."""
+    return max(database.clock(), *(state.log_time for state in database.partitions.states()))
+
+
+def find_latest_time(database: Database, done: Callable[[int | RequestError], None]) -> None:
+    """Call `done` with a log time that no write is above that any node has acknowledged, or with an error.
+
+    The owners are asked, because their log time may be ahead of this node's clock and of the copies that it folds.
+    """
+    replicas = database.partitions.hosted.values()
+    if len(replicas) == database.partitions.count and all(each.leading for each in replicas):
+        done(latest_time(database))
+        return
+
+    def on_status(statuses: dict[str, Any] | RequestError) -> None:
+        assert not isinstance(statuses, RequestError), "each partition reports its own error"
+        error = first_error([*statuses.values()])
+        done(error or max(latest_time(database), *(each["log_time"] for each in statuses.values())))
+
+    database.partition.status(on_status)
+
+
+async def present_time(database: Database) -> int:
+    """Return the time of `find_latest_time`.
+
+    Raises:
+        RequestError: A partition cannot be reached.
+    """
+    found: int | RequestError = await call(partial(find_latest_time, database))
+    if isinstance(found, RequestError):
+        raise found
+    return found
 
 
 def check_source(reply: Reply, name: str) -> None:

@@ -52,7 +52,7 @@ from ..as_of import Cuts, PartitionAt, PastRouter
 from ..min_position import positions_of
 from ..operation import Answer, admin_operation
 from ..reply import Caller
-from ..restores import latest_time
+from ..restores import present_time
 from .start_positions import read_integer
 
 _LIMIT: Final = 100
@@ -124,7 +124,7 @@ async def read_item_history(database: Database, body: dict[str, Any]) -> Answer:
     start = _read_next(body, 2)
     if start is not None and start[1] == 0:
         raise _not_a_next()
-    now_ms = latest_time(database)
+    now_ms = await present_time(database)
     until = await resolve_cut(database, _text(body, "To", _NOW), [name], now_ms)
     since = await resolve_cut(database, _text(body, "From", None), [], now_ms) if "From" in body else None
     _check_order(since, until)
@@ -165,7 +165,7 @@ async def read_differences(database: Database, body: dict[str, Any]) -> Answer:
     name = _table_name(body, "TableName")
     other = _table_name(body, "OtherTable") if "OtherTable" in body else name
     limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
-    now_ms = latest_time(database)
+    now_ms = await present_time(database)
     since = await resolve_cut(database, _text(body, "From", None), [name], now_ms)
     until = await resolve_cut(database, _text(body, "To", _NOW), [other], now_ms)
     before, after = since.table(name), until.table(other)

@@ -40,7 +40,7 @@ from .. import write_requests
 from ..min_position import positions_of
 from ..operation import admin_operation
 from ..reply import Caller, Reply
-from ..restores import Copy, check_source, check_target, latest_time, start
+from ..restores import Copy, check_source, check_target, find_latest_time, latest_time, start
 
 _WRITES_MAX: Final = 100
 _WRITE_BYTES: Final = 256
@@ -95,7 +95,12 @@ def _copy(database: Database, operation: str, body: dict[str, Any], reply: Reply
             reply.error(error)
 
     if as_of is None:
-        begin(_PastTable(database.table_in_any_status(name).definition, latest_time(database)))
+        definition = database.table_in_any_status(name).definition
+
+        def on_time(now_ms: int | RequestError) -> None:
+            begin(now_ms if isinstance(now_ms, RequestError) else _PastTable(definition, now_ms))
+
+        find_latest_time(database, on_time)
     else:
         _find(database, name_of(name), as_of, begin)
 

@@ -53,7 +53,7 @@ from ...database import Database
 from ..min_position import positions_of
 from ..operation import admin_operation
 from ..reply import Caller
-from ..restores import latest_time
+from ..restores import present_time
 from ..write_requests import context_of, refusal, write_back
 from .history import read_partition, resolve_cut
 
@@ -112,7 +112,7 @@ async def undo(database: Database, body: dict[str, Any], caller: Caller) -> dict
         raise ValidationError(
             f"Undo needs a log of level {HISTORY_LEVEL}: run `foldb upgrade` once every node is of this release"
         )
-    planner = _Planner(database, caller)
+    planner = _Planner(database, caller, await present_time(database))
     if "Position" in body:
         title = await planner.plan_position(body["Position"])
     else:
@@ -149,14 +149,14 @@ class _Planner:
         since: The begin of the window, where an age is a time; None if there is none.
     """
 
-    def __init__(self, database: Database, caller: Caller) -> None:
+    def __init__(self, database: Database, caller: Caller, now_ms: int) -> None:
         self.reverts: list[_Revert] = []
         self.conflicts: list[_Conflict] = []
         self.since: str | None = None
         self._database = database
         self._caller = caller
         self._count = database.partitions.count
-        self._now = TimeCut(latest_time(database))
+        self._now = TimeCut(now_ms)
 
     async def plan_position(self, text: Any) -> str:
         """Plan the undo of the command at a position, with its whole transaction. Return the title of the undo.

@@ -24,6 +24,7 @@ from ....model.errors import (
     BackupInUseError,
     BackupNotFoundError,
     ContinuousBackupsUnavailableError,
+    RequestError,
     TableInUseError,
 )
 from ....model.tables import name_of
@@ -34,7 +35,7 @@ from .. import table_commands
 from ..item_counts import Counts
 from ..operation import operation
 from ..reply import Reply
-from ..restores import find_table, latest_time
+from ..restores import find_latest_time, find_table
 
 _PAGE: Final = 100
 _PAUSE_S: Final = 0.001
@@ -52,13 +53,27 @@ def create_backup(database: Database, body: dict[str, Any], reply: Reply) -> Non
         )
     if status == "DELETING":
         raise TableInUseError(f"Table is being deleted: {table.definition.name}")
-    database.counts.of(table, partial(_create, database, body, reply, table))
+
+    def on_counts(counts: Counts) -> None:
+        find_latest_time(database, partial(_create, database, body, reply, table, counts))
+
+    database.counts.of(table, on_counts)
 
 
-def _create(database: Database, body: dict[str, Any], reply: Reply, table: Table, counts: Counts) -> None:
+def _create(
+    database: Database,
+    body: dict[str, Any],
+    reply: Reply,
+    table: Table,
+    counts: Counts,
+    time_ms: int | RequestError,
+) -> None:
+    if isinstance(time_ms, RequestError):
+        reply.error(time_ms)
+        return
     request = {
         "BackupName": body["BackupName"],
-        "TimeMs": latest_time(database, counts.position),
+        "TimeMs": time_ms,
         "Items": counts.items.items,
         "Bytes": counts.items.bytes,
     }

@@ -9,6 +9,7 @@ from typing import Any
 from ....model.errors import (
     InvalidRestoreTimeError,
     PointInTimeRecoveryUnavailableError,
+    RequestError,
     ValidationError,
 )
 from ....model.tables import TableDefinition, restorable_from
@@ -16,7 +17,7 @@ from ...auth.rights import Demand, Right
 from ...database import Database
 from ..operation import operation
 from ..reply import Reply
-from ..restores import Copy, check_source, check_target, find_table, latest_time, start
+from ..restores import Copy, check_source, check_target, find_latest_time, find_table, start
 from .backups import find_backup
 
 
@@ -49,9 +50,20 @@ def restore_table_to_point_in_time(database: Database, body: dict[str, Any], rep
     """Create the table, with the present settings of the source."""
     source = _source(database, body)
     check_source(reply, source.name)
-    time_ms = _restore_time(database, source, body)
-    check_target(database, body["TargetTableName"])
-    start(database, Copy("RestoreTableToPointInTime", source, body["TargetTableName"], time_ms, body), reply)
+    _check_time(source, body)
+
+    def begin(now_ms: int | RequestError) -> None:
+        try:
+            if isinstance(now_ms, RequestError):
+                raise now_ms
+            time_ms = _restore_time(database, source, body, now_ms)
+            check_target(database, body["TargetTableName"])
+            copy = Copy("RestoreTableToPointInTime", source, body["TargetTableName"], time_ms, body)
+            start(database, copy, reply)
+        except RequestError as error:
+            reply.error(error)
+
+    find_latest_time(database, begin)
 
 
 def _source(database: Database, body: dict[str, Any]) -> TableDefinition:
@@ -67,26 +79,32 @@ def _source(database: Database, body: dict[str, Any]) -> TableDefinition:
     return find_table(database, named[0]).definition
 
 
-def _restore_time(database: Database, source: TableDefinition, body: dict[str, Any]) -> int:
-    """Return the time of the request in milliseconds.
-
-    SDKs send whole seconds, so a time in the second of EarliestRestorableDateTime means that time.
+def _check_time(source: TableDefinition, body: dict[str, Any]) -> None:
+    """Check that the request has one time, and the source restorable times.
 
     Raises:
         ValidationError: The request has no time, or two.
         PointInTimeRecoveryUnavailableError: The recovery is disabled.
-        InvalidRestoreTimeError: The time is outside the restorable range.
     """
-    latest = body.get("UseLatestRestorableTime", False)
-    if latest == ("RestoreDateTime" in body):
+    if body.get("UseLatestRestorableTime", False) == ("RestoreDateTime" in body):
         raise ValidationError("Exactly one of RestoreDateTime or UseLatestRestorableTime must be specified")
     if source.recovery is None:
         raise PointInTimeRecoveryUnavailableError(
             f"Point in time recovery is not enabled for table '{source.name}'"
         )
-    now_ms = latest_time(database)
-    if latest:
+
+
+def _restore_time(database: Database, source: TableDefinition, body: dict[str, Any], now_ms: int) -> int:
+    """Return the time of the request in milliseconds.
+
+    SDKs send whole seconds, so a time in the second of EarliestRestorableDateTime means that time.
+
+    Raises:
+        InvalidRestoreTimeError: The time is outside the restorable range.
+    """
+    if "RestoreDateTime" not in body:
         return now_ms
+    assert source.recovery is not None, "the recovery is enabled"
     earliest_ms = restorable_from(source.recovery, now_ms, database.log.horizon_ms or 0)
     time_ms: int = round(body["RestoreDateTime"] * 1000)
     if time_ms // 1000 == earliest_ms // 1000:

@@ -23,7 +23,7 @@ from foldb.materializer.snapshot_worker import SnapshotJob
 from foldb.server.cluster import catalog_copy
 from foldb.server.cluster.cluster import CATALOG
 from tests.behaviour.cli.conftest import at, lines
-from tests.support.raw import ask
+from tests.support.raw import Answer, ask
 from tests.support.tables import table_request
 
 ITEMS = 60
@@ -43,6 +43,10 @@ def wait_for(holds: Callable[[], bool]) -> None:
 def create(url: str, table: str, **settings: Any) -> None:
     """Create a table, and wait until it is active."""
     assert 200 == ask(url, "CreateTable", table_request(table, "pk:S", **settings)).status
+    wait_until_active(url, table)
+
+
+def wait_until_active(url: str, table: str) -> None:
     describe = {"TableName": table}
     wait_for(lambda: ask(url, "DescribeTable", describe).body["Table"]["TableStatus"] == "ACTIVE")
 
@@ -192,6 +196,47 @@ def test_any_node_restores_a_table_as_of_a_time(three: Three) -> None:
         restored = at(url)("restore", "Past", "--as-of", moment, "--into", f"Restored{n}")
         assert 0 == restored.exit_code, restored.output
         assert 9 == ask(url, "Scan", {"TableName": f"Restored{n}", "ConsistentRead": True}).body["Count"]
+
+
+def test_the_present_has_every_write_whatever_a_node_s_clock(
+    three: Three, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's clock is behind, and it does not fold the partition of the item."""
+    slow = next(node for node in three.nodes if 1 not in node._serving.node.partitions.hosted)
+    database = slow._serving.node
+    clock = database.clock
+    monkeypatch.setattr(database, "clock", lambda: clock() - 5_000)
+    key = next(f"{n}" for n in range(ITEMS) if "1" == position_of(put_car(three, f"{n}", "red"))[0])
+
+    written = position_of(put_car(three, key, "blue"))
+    history = ask(
+        slow.endpoint_url, "Foldb_20261121.ItemHistory", {"TableName": "Cars", "Key": {"pk": {"S": key}}}
+    )
+    backup = ask(slow.endpoint_url, "CreateBackup", {"TableName": "Cars", "BackupName": "now"})
+    forked = ask(slow.endpoint_url, "Foldb_20261121.Fork", {"TableName": "Cars", "TargetTableName": "Forked"})
+    put_car(three, key, "green")
+    arn = backup.body["BackupDetails"]["BackupArn"]
+    target = {"TargetTableName": "Backup", "BackupArn": arn}
+    restored = ask(slow.endpoint_url, "RestoreTableFromBackup", target)
+
+    assert (200, 200) == (forked.status, restored.status)
+    assert written == history.body["Versions"][0]["Position"]
+    for table in ("Forked", "Backup"):
+        wait_until_active(three.urls[0], table)
+        found = ask(three.urls[0], "GetItem", {"TableName": table, "Key": {"pk": {"S": key}}})
+        assert {"S": "blue"} == found.body["Item"]["colour"]
+
+
+def put_car(three: Three, key: str, colour: str) -> Answer:
+    """Put an item through the first node."""
+    item = {"pk": {"S": key}, "colour": {"S": colour}}
+    answer = ask(three.urls[0], "PutItem", {"TableName": "Cars", "Item": item})
+    assert answer.status == 200
+    return answer
+
+
+def position_of(answer: Answer) -> str:
+    return answer.headers["x-foldb-position"]
 
 
 @pytest.mark.spec("H10")
