@@ -202,7 +202,9 @@ class Epochs:
         work: list[Callable[[], bool]] = [partial(self._copy, each) for each in self._copies]
         work += [partial(self._fold, each) for each in self._epochs if each.follower is not None]
         self._turns += 1
-        return any(work[(self._turns + nth) % len(work)]() for nth in range(len(work)))
+        has_more = any(work[(self._turns + nth) % len(work)]() for nth in range(len(work)))
+        # The fold has looked at the log, so a trim since the last step is known only now.
+        return has_more or self._log.begin(self._partition) != self._begin
 
     def catch_up(self) -> None:
         """Fold the log to its present end."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.log.local.foundation import FOLDERS
 from foldb.log.local.reader import LogReader
-from foldb.materializer.history.rocks_engine import RocksEngine
+from foldb.materializer.history.epoch_storage import EpochFolder
 from foldb.materializer.snapshot import MAGIC, read_dump, read_head
 from foldb.streams.feed.change_store import FOLDER, ChangeStore
 
@@ -45,17 +45,16 @@ def _dumps(paths: Iterator[Path]) -> Iterator[str]:
 
 def _history(folder: Path) -> Iterator[str]:
     for partition in folder.glob("[0-9]*"):
-        engine = RocksEngine(partition)
-        versions, rows = engine.versions(), engine.rows()
-        key = versions.seek(b"")
-        while key is not None:
-            yield f"{key!r} {versions.value()}"
-            key = versions.next()
-        key = rows.seek(b"")
-        while key is not None:
-            yield f"{key!r} {rows.value()!r}"
-            key = rows.next()
-        engine.close()
+        storage = EpochFolder(partition)
+        for number in storage.numbers():
+            engine = storage.open(number)
+            for cursor in (engine.versions(), engine.rows()):
+                key = cursor.seek(b"")
+                while key is not None:
+                    yield f"{key!r} {cursor.value()!r}"
+                    key = cursor.next()
+            engine.close()
+        storage.close()
 
 
 def _changes(folder: Path, log: LogReader) -> Iterator[str]:
