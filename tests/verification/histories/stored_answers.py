@@ -341,12 +341,19 @@ def _item_at(url: str, version: Written, cut: NamedPosition) -> Answer:
 
 
 def _is_written_at(url: str, version: Written, after: NamedPosition, answer: Answer) -> bool:
-    """Return whether the next command, or a later one of the same entry, wrote the item that was read there."""
+    """Return whether the next command, or a later one of the same entry, wrote the item or made the table again."""
+    if _table_id(url, version, after) != _table_id(url, version, version.position):
+        return "Item" not in answer.body
     window = {"From": position_text(version.position), "To": position_text(after)}
     body = {"TableName": version.table, "Key": version.key} | window
     history = ask(url, "Foldb_20261121.ItemHistory", body).body
     later = [each for each in history.get("Versions", ()) if each["Kind"] != "refused"]
     return bool(later) and later[0].get("Item") == answer.body.get("Item")
+
+
+def _table_id(url: str, version: Written, cut: NamedPosition) -> str:
+    described = ask(url, "DescribeTable", {"TableName": f"{version.table}@{position_text(cut)}"})
+    return str(described.body["Table"]["TableId"])
 
 
 def _before(position: NamedPosition) -> NamedPosition:
