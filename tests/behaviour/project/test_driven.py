@@ -1,11 +1,12 @@
 """A test is counted as driving a served process only if one answered it while it ran."""
 
+import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-
-pytest_plugins = ["pytester"]
 
 DRIVERS = {
     "no request": "assert 1 + 1 == 2",
@@ -41,50 +42,67 @@ DRIVERS = {
 }
 
 
-def outcome(pytester: pytest.Pytester, folder: str, options: str, body: str) -> dict[str, int]:
-    """Run a test in a process of its own, because what is looked at there stays looked at."""
-    root = str(Path(__file__).resolve().parents[3])
-    pytester.makeconftest(
-        f"""
-        import sys
-        from pathlib import Path
-        sys.path.insert(0, {root!r})
-        from tests.unit.project.driven import Driven
+SPEC = "tests/behaviour/spec"
+NONE = DRIVERS["no request"]
+# By name: the folder of the test, the arguments of its marker, and its body.
+TESTS = {
+    **{how: (SPEC, "'S01'", body) for how, body in DRIVERS.items()},
+    "not served": (SPEC, "'S01', served=False", NONE),
+    "of a unit": ("tests/unit/model", "'S01'", NONE),
+    "of another folder": ("tests/specs", "'S01'", NONE),
+}
 
-        def pytest_configure(config):
-            config.addinivalue_line("markers", "spec(*rows): rows")
-            config.pluginmanager.register(Driven(Path({str(pytester.path)!r})))
-        """
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Run the tests in a process of their own, because what is looked at there stays looked at."""
+    folder = tmp_path_factory.mktemp("driven")
+    (folder / "conftest.py").write_text(
+        textwrap.dedent(f"""
+            import sys
+            from pathlib import Path
+            sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
+            from tests.unit.project.driven import Driven
+
+            def pytest_configure(config):
+                config.addinivalue_line("markers", "spec(*rows): rows")
+                config.pluginmanager.register(Driven(Path({str(folder)!r})))
+        """)
     )
-    path = pytester.path / folder / "test_it.py"
-    path.parent.mkdir(parents=True)
-    indented = textwrap.indent(textwrap.dedent(body), "    ")
-    path.write_text(f"import pytest\n\n@pytest.mark.spec({options})\ndef test_it():\n{indented}\n")
-    return pytester.runpytest_subprocess("--import-mode=importlib", path).parseoutcomes()
+    for name, (where, options, body) in TESTS.items():
+        path = folder / where / f"test_{name.replace(' ', '_')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        indented = textwrap.indent(textwrap.dedent(body), "    ")
+        path.write_text(f"import pytest\n\n@pytest.mark.spec({options})\ndef test_it():\n{indented}\n")
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--import-mode=importlib",
+        "-rpf",
+        "--rootdir",
+        folder,
+        folder,
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    found = re.findall(r"^(PASSED|FAILED) \S+/test_(\w+)\.py::", ran.stdout, re.MULTILINE)
+    assert len(TESTS) == len(found), ran.stdout
+    return {name.replace("_", " "): outcome for outcome, name in found}
 
 
 @pytest.mark.parametrize(
     "how",
     ["no request", "another server", "another program", "a server that is not asked", "a command of foldb"],
 )
-def test_a_test_that_no_foldb_answers_fails(how: str, pytester: pytest.Pytester) -> None:
-    assert {"failed": 1} == outcome(pytester, "tests/behaviour/spec", "'S01'", DRIVERS[how])
+def test_a_test_that_no_foldb_answers_fails(how: str, outcomes: dict[str, str]) -> None:
+    assert "FAILED" == outcomes[how]
 
 
 @pytest.mark.parametrize("how", ["a server", "a command that asks a server"])
-def test_a_test_that_foldb_answers_passes(how: str, pytester: pytest.Pytester) -> None:
-    assert {"passed": 1} == outcome(pytester, "tests/behaviour/spec", "'S01'", DRIVERS[how])
+def test_a_test_that_foldb_answers_passes(how: str, outcomes: dict[str, str]) -> None:
+    assert "PASSED" == outcomes[how]
 
 
-@pytest.mark.parametrize(
-    ("folder", "options"),
-    [
-        ("tests/behaviour/spec", "'S01', served=False"),
-        ("tests/unit/model", "'S01'"),
-        ("tests/specs", "'S01'"),
-    ],
-)
-def test_a_test_that_is_not_counted_may_ask_none(
-    folder: str, options: str, pytester: pytest.Pytester
-) -> None:
-    assert {"passed": 1} == outcome(pytester, folder, options, DRIVERS["no request"])
+@pytest.mark.parametrize("which", ["not served", "of a unit", "of another folder"])
+def test_a_test_that_is_not_counted_may_ask_none(which: str, outcomes: dict[str, str]) -> None:
+    assert "PASSED" == outcomes[which]
