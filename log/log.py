@@ -69,15 +69,8 @@ Deliver: TypeAlias = Callable[[Callable[[], None]], None]
 """Schedules a callback on the owner's loop: `loop.call_soon_threadsafe` in a server, a direct call in a test."""
 
 
-class Log(Protocol):
-    """An ordered, append-only, durable sequence of entries in each of its partitions.
-
-    One owner calls a log from one thread. Callbacks from other threads go through `deliver`.
-    """
-
-    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
-        """Write `entry` after all earlier appends. The call never blocks; disk errors go to `callback`."""
-        ...
+class ReadableLog(Protocol):
+    """The part of a log that a fold needs: that of its writer, and of a reader beside the writer."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         """Read the durable records from offset `start` to the end at the time of the call.
@@ -90,11 +83,6 @@ class Log(Protocol):
 
     def begin(self, partition: int) -> int:
         """Return the offset of the first record: 0, or the history horizon of a trimmed log."""
-        ...
-
-    @property
-    def horizon_ms(self) -> int | None:
-        """The log time of the history horizon of a trimmed log; None if the log has its whole history."""
         ...
 
     def bases(self, partition: int) -> Iterator[tuple[str, "File"]]:
@@ -110,6 +98,35 @@ class Log(Protocol):
 
     def genesis(self, partition: int) -> Genesis:
         """Return the first command of the partition."""
+        ...
+
+
+class HashedLog(ReadableLog, Protocol):
+    """A log whose identity and history can be proved, as snapshots need it."""
+
+    @property
+    def log_id(self) -> bytes:
+        """The random id of the log."""
+        ...
+
+    def hash_of(self, partition: int, offset: int) -> bytes:
+        """Return a hash that identifies the history up to and including a record."""
+        ...
+
+
+class Log(ReadableLog, Protocol):
+    """An ordered, append-only, durable sequence of entries in each of its partitions.
+
+    One owner calls a log from one thread. Callbacks from other threads go through `deliver`.
+    """
+
+    @property
+    def horizon_ms(self) -> int | None:
+        """The log time of the history horizon of a trimmed log; None if the log has its whole history."""
+        ...
+
+    def append(self, partition: int, entry: Entry, callback: AppendCallback) -> None:
+        """Write `entry` after all earlier appends. The call never blocks; disk errors go to `callback`."""
         ...
 
     def close(self) -> None:

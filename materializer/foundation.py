@@ -5,14 +5,12 @@ no cache: if both of its copies are damaged, the log cannot be read.
 """
 
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any
 
 from ..log.chain import Chain
-from ..log.commands import Genesis
-from ..log.local.filesystem import File
+from ..log.log import ReadableLog
 from ..model.errors import CorruptionError
 from .fold.state import PartitionState
 from .gc_tuning import no_collections
@@ -21,17 +19,7 @@ from .snapshot import SnapshotHead, UnusableError, load_state, read_head
 logger = logging.getLogger(__name__)
 
 
-class BasedLog(Protocol):
-    """The part of a log that the beginning of a fold needs."""
-
-    def genesis(self, partition: int) -> Genesis: ...
-
-    def begin(self, partition: int) -> int: ...
-
-    def bases(self, partition: int) -> Iterator[tuple[str, File]]: ...
-
-
-def initial_state(log: BasedLog, partition: int) -> PartitionState:
+def initial_state(log: ReadableLog, partition: int) -> PartitionState:
     """Return the state of a partition before the first record that the log has.
 
     Raises:
@@ -56,7 +44,7 @@ def initial_state(log: BasedLog, partition: int) -> PartitionState:
     raise _lost(log, partition, faults)
 
 
-def initial_chain(log: BasedLog, partition: int) -> Chain:
+def initial_chain(log: ReadableLog, partition: int) -> Chain:
     """Return the chain of a partition before the first record that the log has.
 
     Raises:
@@ -67,7 +55,7 @@ def initial_chain(log: BasedLog, partition: int) -> Chain:
     return Chain(genesis) if head is None else Chain(genesis, head.offset + 1, head.chain)
 
 
-def initial_head(log: BasedLog, partition: int) -> SnapshotHead | None:
+def initial_head(log: ReadableLog, partition: int) -> SnapshotHead | None:
     """Return the head of a partition's base; None if the log begins with Genesis.
 
     Raises:
@@ -81,7 +69,7 @@ def initial_head(log: BasedLog, partition: int) -> SnapshotHead | None:
     raise _lost(log, partition, [])
 
 
-def restart(state: PartitionState, log: BasedLog, partition: int) -> None:
+def restart(state: PartitionState, log: ReadableLog, partition: int) -> None:
     """Make `state` the initial state again, for all objects that refer to it."""
     if not log.begin(partition):
         state.reset()

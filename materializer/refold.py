@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from ..log.commands import Entry, Position, Record
+from ..log.log import ReadableLog
 from ..model.errors import FoldbError, NewerVersionError
 from .disposer import dropped, may_drop, stores_of
 from .fold import fold
@@ -12,22 +13,12 @@ from .fold.fold_record import LateSkipError, Void, voids
 from .fold.outcomes import Outcome
 from .fold.state import PartitionState
 from .fold.storage import Store
-from .foundation import BasedLog, restart
+from .foundation import restart
 from .gc_tuning import no_collections
 
 # The number of commands between two reports of progress. Refolds of at least this size freeze their objects
 # (gc_tuning.py).
 _REPORT_COMMANDS = 100_000
-
-
-class RecordLog(Protocol):
-    """A log whose records can be read."""
-
-    def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
-
-
-class ReadableLog(BasedLog, RecordLog, Protocol):
-    """The part of a log that a refold needs; a reader beside its writer has it too."""
 
 
 class Capture(Protocol):
@@ -107,7 +98,7 @@ def refold_past(
 
 
 def more_void(
-    void: frozenset[Void], error: FoldError | LateSkipError, log: RecordLog, partition: int
+    void: frozenset[Void], error: FoldError | LateSkipError, log: ReadableLog, partition: int
 ) -> frozenset[Void]:
     """Return the void commands including those implied by an error; raise the error if it implies no new ones."""
     if isinstance(error, LateSkipError):

@@ -18,17 +18,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from ..log.chain import Chain
-from ..log.commands import Genesis, Position, Record
+from ..log.commands import Position, Record
 from ..log.local.filesystem import File, Filesystem, read_all, write_all
 from ..log.local.writer import LOCK_NAME
+from ..log.log import HashedLog, ReadableLog
 from ..model.errors import LogLockedError
 from .fold.state import PartitionState
 from .foundation import initial_chain, initial_state
 from .gc_tuning import no_collections
-from .refold import ReadableLog, refold_log
+from .refold import refold_log
 from .snapshot import (
     OpenSnapshot,
     SnapshotHead,
@@ -49,19 +50,6 @@ _FILE_NAME: Final = re.compile(r"(?:([0-9]+)-)?([0-9]{20})\.snapshot")
 logger = logging.getLogger(__name__)
 
 IsSuitable: TypeAlias = Callable[[PartitionState, int], bool]
-
-
-class HashedLog(ReadableLog, Protocol):
-    """The part of a log that snapshots need; the log itself has it, and a reader beside its writer."""
-
-    @property
-    def log_id(self) -> bytes: ...
-
-    def end(self, partition: int) -> int: ...
-
-    def genesis(self, partition: int) -> Genesis: ...
-
-    def hash_of(self, partition: int, offset: int) -> bytes: ...
 
 
 @dataclass(slots=True)
@@ -105,7 +93,7 @@ class _ChainedLog:
     def __init__(self, log: ReadableLog, chain: Chain) -> None:
         self._log = log
         self._chain = chain
-        self.genesis, self.begin, self.bases = log.genesis, log.begin, log.bases
+        self.genesis, self.begin, self.bases, self.end = log.genesis, log.begin, log.bases, log.end
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         """Read the records from offset `start` on."""

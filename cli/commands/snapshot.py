@@ -13,7 +13,7 @@ from ...materializer.snapshots import KEPT, MadeSnapshot, SnapshotReport, Snapsh
 from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_history import end_of
-from ..lib.log_location import ReadableLog, SourceArgument, source_of
+from ..lib.log_location import SourceArgument, SourceLog, source_of
 from ..lib.output import counted, time_text
 from ..lib.progress import Advance, progress
 from ..lib.session import Session
@@ -54,7 +54,7 @@ def make(
             session.output.say(f"{result} @{position} · {counted(made.head.items, 'item')}")
 
 
-def _make(snapshots: Snapshots, log: ReadableLog, keep: int, advance: Advance, folder: Path) -> MadeSnapshot:
+def _make(snapshots: Snapshots, log: SourceLog, keep: int, advance: Advance, folder: Path) -> MadeSnapshot:
     done = 0
 
     def folded(commands: int) -> None:

@@ -19,7 +19,7 @@ from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ...model.errors import LogError
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_heads import check_heads, read_heads
-from ..lib.log_location import LogServer, LogSource, ReadableLog, SourceArgument, source_of
+from ..lib.log_location import LogServer, LogSource, SourceArgument, SourceLog, source_of
 from ..lib.output import counted
 from ..lib.progress import Advance, progress
 from ..lib.session import Session
@@ -127,7 +127,7 @@ def verify(
 
 
 def _report(
-    session: Session, log: ReadableLog, refolds: list["Refolded"], source: LogSource, tail: Tail | None
+    session: Session, log: SourceLog, refolds: list["Refolded"], source: LogSource, tail: Tail | None
 ) -> None:
     """Print the result.
 
@@ -159,7 +159,7 @@ def _report(
     session.output.say(f"{counted(records, 'record')} · {counted(compared, 'digest')} compared · {result}")
 
 
-def _compare_heads(session: Session, log: ReadableLog, path: Path) -> None:
+def _compare_heads(session: Session, log: SourceLog, path: Path) -> None:
     """Compare the log with saved heads, before it is folded: a changed log may not fold.
 
     Raises:
@@ -172,7 +172,7 @@ def _compare_heads(session: Session, log: ReadableLog, path: Path) -> None:
     session.output.say(f"{counted(compared, 'head')} of {path} compared: the log begins with this history")
 
 
-def _check_same_log(server: LogServer, log: ReadableLog) -> None:
+def _check_same_log(server: LogServer, log: SourceLog) -> None:
     """Check that the server serves this log.
 
     Raises:
@@ -225,7 +225,7 @@ class Refolded:
         differences: Sentences about those that differ, with the tables.
     """
 
-    def __init__(self, log: ReadableLog, partition: int) -> None:
+    def __init__(self, log: SourceLog, partition: int) -> None:
         self.state = initial_state(log, partition)
         self.chain = initial_chain(log, partition)
         self.digest = ""
@@ -265,7 +265,7 @@ class Refolded:
         return _unequal(ours, theirs)
 
 
-def _refold(log: ReadableLog, partition: int, expected: Sequence[Expected], advance: Advance) -> Refolded:
+def _refold(log: SourceLog, partition: int, expected: Sequence[Expected], advance: Advance) -> Refolded:
     """Fold a partition from its beginning, and compare each digest at its offset."""
     recorded, void = _recorded(log, partition, advance)
     by_offset: dict[int, list[Expected]] = {}
@@ -349,7 +349,7 @@ def _compare_nodes(live: dict[int, list[Expected]]) -> None:
 
 
 def _examined(
-    snapshots: Snapshots, offsets: Sequence[int], log: ReadableLog, end: int
+    snapshots: Snapshots, offsets: Sequence[int], log: SourceLog, end: int
 ) -> tuple[list[Expected], list[str]]:
     """Return the digests and chains of the snapshots that a start would use, and the faults of the others.
 
@@ -404,7 +404,7 @@ def _live(session: Session, server: LogServer) -> dict[int, list[Expected]]:
     return found
 
 
-def _recorded(log: ReadableLog, partition: int, advance: Advance) -> tuple[list[Expected], frozenset[Void]]:
+def _recorded(log: SourceLog, partition: int, advance: Advance) -> tuple[list[Expected], frozenset[Void]]:
     """Read the whole partition, which finds a flipped byte, a missing block and a swapped segment.
 
     Returns:

@@ -17,7 +17,7 @@ from ...streams.formats.table_view import Delivery
 from .errors import CommandError, ExitCode, RequestFailedError
 from .filter_options import chooser
 from .log_changes import LogChanges, since
-from .log_location import ReadableLog, open_log
+from .log_location import SourceLog, open_log
 from .output import counted
 from .progress import progress
 from .session import Session, closest, is_address
@@ -140,7 +140,7 @@ class Folded:
     where = "from the log"
 
     def __init__(
-        self, session: Session, log: ReadableLog, tables: list[str], start: Start, chosen: Row
+        self, session: Session, log: SourceLog, tables: list[str], start: Start, chosen: Row
     ) -> None:
         self._session = session
         self._log = log
@@ -245,7 +245,7 @@ class _FromLog:
         self._session = session
 
     @cached_property
-    def _log(self) -> ReadableLog:
+    def _log(self) -> SourceLog:
         return open_log(self._session)
 
     @cached_property

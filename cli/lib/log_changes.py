@@ -22,7 +22,7 @@ from ...streams.changes import changes
 from ...streams.formats.table_view import Delivery, TableView, view_of
 from .errors import CommandError, ExitCode
 from .log_history import in_order, read_position, void_in
-from .log_location import ReadableLog, check_position, check_time
+from .log_location import SourceLog, check_position, check_time
 from .start_position import Start
 
 _POLL_S: Final = 0.2
@@ -35,7 +35,7 @@ class LogChanges:
     """A fold of a log that yields the changes of `tables`, or of all tables."""
 
     def __init__(
-        self, log: ReadableLog, tables: Iterable[str] = (), advance: Callable[[int], None] | None = None
+        self, log: SourceLog, tables: Iterable[str] = (), advance: Callable[[int], None] | None = None
     ) -> None:
         self._log = log
         self._wanted = frozenset(tables)
@@ -116,7 +116,7 @@ class LogChanges:
         return not self._wanted or view.name in self._wanted
 
 
-def since(start: Start, log: ReadableLog) -> Within:
+def since(start: Start, log: SourceLog) -> Within:
     """Return a function that returns whether a change is at `start` or later.
 
     Raises:
@@ -144,7 +144,7 @@ def since(start: Start, log: ReadableLog) -> Within:
     )
 
 
-def _before(text: str, log: ReadableLog) -> tuple[int, int]:
+def _before(text: str, log: SourceLog) -> tuple[int, int]:
     """Return the partition of a position, and the highest sequence number before the position."""
     position = read_position(text, log.partitions)
     check_position(log, position)

@@ -18,7 +18,7 @@ from ...materializer.foundation import initial_chain, initial_head
 from ...materializer.snapshots import Snapshots
 from .errors import CommandError, ExitCode
 from .log_history import read_position
-from .log_location import LogSource, ReadableLog
+from .log_location import LogSource, SourceLog
 from .output import time_text
 from .progress import Advance
 
@@ -29,7 +29,7 @@ _MEMBERS: Final = ("log_id", "position", "chain")
 
 
 def heads(
-    log: ReadableLog, source: LogSource, partition: int, every: int | None, advance: Advance
+    log: SourceLog, source: LogSource, partition: int, every: int | None, advance: Advance
 ) -> Iterator[dict[str, Any]]:
     """Yield the head of a partition, after those of every N records if `every` is given.
 
@@ -68,7 +68,7 @@ def heads(
     yield row()
 
 
-def read_heads(path: Path, log: ReadableLog) -> LogHeads:
+def read_heads(path: Path, log: SourceLog) -> LogHeads:
     """Read the saved output of `foldb log head`.
 
     Raises:
@@ -102,7 +102,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def check_heads(log: ReadableLog, saved: LogHeads, path: Path, advance: Advance) -> int:
+def check_heads(log: SourceLog, saved: LogHeads, path: Path, advance: Advance) -> int:
     """Check that the log begins with the history of all saved heads. Return the number of heads compared.
 
     Raises:
@@ -115,7 +115,7 @@ def check_heads(log: ReadableLog, saved: LogHeads, path: Path, advance: Advance)
 
 
 def _check_partition(
-    log: ReadableLog, partition: int, chains: Mapping[int, str], path: Path, advance: Advance
+    log: SourceLog, partition: int, chains: Mapping[int, str], path: Path, advance: Advance
 ) -> int:
     def text(offset: int) -> str:
         return f"@{Position(partition, offset).text(log.partitions)}"

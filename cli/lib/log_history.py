@@ -76,7 +76,7 @@ from ...model.key_schema import KeySchema
 from ...model.sequence_numbers import number_texts
 from ...model.values import Item, load
 from .errors import CommandError, ExitCode
-from .log_location import ReadableLog
+from .log_location import SourceLog
 from .output import counted, time_text
 from .values import plain_item
 
@@ -85,7 +85,7 @@ _DIGITS = 18  # the digits of an offset in a sequence number
 HistoryRow = dict[str, Any]
 
 
-def in_order(log: ReadableLog, starts: dict[int, int]) -> Iterator[Record]:
+def in_order(log: SourceLog, starts: dict[int, int]) -> Iterator[Record]:
     """Return the records of partitions from their start offsets, in the order of log time."""
     if len(starts) == 1:
         ((partition, start),) = starts.items()
@@ -103,7 +103,7 @@ def timed(records: Iterator[Record]) -> Iterator[tuple[int, int, Record]]:
         yield time, record.partition, record
 
 
-def void_in(log: ReadableLog, partition: int, start: int) -> list[Void]:
+def void_in(log: SourceLog, partition: int, start: int) -> list[Void]:
     """Return the positions that an operator declared void, in the records from `start` on.
 
     A declaration is after the record that it voids, so all records after that one are read.
@@ -111,7 +111,7 @@ def void_in(log: ReadableLog, partition: int, start: int) -> list[Void]:
     return voids(log.read(partition, start))
 
 
-def state_before(log: ReadableLog, folder: Path | None, position: Position) -> PartitionState:
+def state_before(log: SourceLog, folder: Path | None, position: Position) -> PartitionState:
     """Return the state of the newest snapshot in a folder before a position, or that with which the log begins.
 
     A snapshot is not used if it folded a record that was declared void later.
@@ -126,7 +126,7 @@ def state_before(log: ReadableLog, folder: Path | None, position: Position) -> P
     return initial_state(log, position.partition) if is_late else state
 
 
-def end_of(log: ReadableLog | Log, partitions: int) -> str:
+def end_of(log: SourceLog | Log, partitions: int) -> str:
     """Return the text of the last position of the log, or of the cut if it has several partitions."""
     ends = (Position(partition, log.end(partition) - 1) for partition in range(partitions))
     return Cut(tuple(ends)).text(partitions)
@@ -171,7 +171,7 @@ class LogHistory:
     """
 
     def __init__(
-        self, log: ReadableLog, *, typed: bool = False, begin: Mapping[int, PartitionState] | None = None
+        self, log: SourceLog, *, typed: bool = False, begin: Mapping[int, PartitionState] | None = None
     ) -> None:
         """Create the history, without reading the log.
 

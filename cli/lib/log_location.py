@@ -16,11 +16,10 @@ from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 import typer
 
-from ...log.commands import Entry, Genesis, Position, Record
+from ...log.commands import Entry, Position
 from ...log.copy import Deliveries
 from ...log.local import LocalLog
-from ...log.log import Log
-from ...materializer.foundation import BasedLog
+from ...log.log import HashedLog, Log
 from ...model.durations import time_text
 from ...model.errors import HorizonError
 from ...server.settings import kafka_variables
@@ -39,22 +38,11 @@ SourceArgument: TypeAlias = Annotated[
 ]
 
 
-class ReadableLog(BasedLog, Protocol):
-    """A log that can be read."""
-
-    @property
-    def log_id(self) -> bytes: ...
+class SourceLog(HashedLog, Protocol):
+    """The log of a source."""
 
     @property
     def partitions(self) -> int: ...
-
-    def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...
-
-    def end(self, partition: int) -> int: ...
-
-    def genesis(self, partition: int) -> Genesis: ...
-
-    def hash_of(self, partition: int, offset: int) -> bytes: ...
 
     @property
     def horizon_ms(self) -> int | None: ...
@@ -90,7 +78,7 @@ class LogSource:
         """Whether the log is in Kafka."""
         return self.location.startswith(KAFKA)
 
-    def open(self) -> ReadableLog:
+    def open(self) -> SourceLog:
         """Open the log to read. A server may write it at the same time."""
         if not self.is_shared:
             return LocalLog.open_reader(Path(self.location))
@@ -166,12 +154,12 @@ def _of_kafka(session: Session, address: str) -> LogSource:
     return LogSource(address, None, session.client) if is_address(db) else LogSource(address, Path(db))
 
 
-def open_log(session: Session, location: str | Path | None = None) -> ReadableLog:
+def open_log(session: Session, location: str | Path | None = None) -> SourceLog:
     """Open the log of a source to read."""
     return source_of(session, location).open()
 
 
-def check_position(log: ReadableLog, position: Position) -> None:
+def check_position(log: SourceLog, position: Position) -> None:
     """Check that the log has the record at a position, or that it is behind the end.
 
     Raises:
@@ -181,7 +169,7 @@ def check_position(log: ReadableLog, position: Position) -> None:
         log.read(position.partition, position.offset)
 
 
-def check_time(log: ReadableLog, time_ms: int) -> None:
+def check_time(log: SourceLog, time_ms: int) -> None:
     """Check that the log has the records from a log time on.
 
     Raises:

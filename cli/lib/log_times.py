@@ -10,7 +10,7 @@ from ...log.commands import Position
 from .durations import now, read_time
 from .errors import CommandError, ExitCode
 from .log_history import read_position, timed
-from .log_location import ReadableLog, check_position, check_time
+from .log_location import SourceLog, check_position, check_time
 from .output import time_text
 
 _POSITION = re.compile(r"@?([0-9]+:)?[0-9]+(\.[0-9]+)?")
@@ -32,7 +32,7 @@ def time_of(text: str) -> int | None:
     )
 
 
-def last_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Position]:
+def last_places(log: SourceLog, text: str, partitions: range) -> dict[int, Position]:
     """Return the last positions to read: the position `text`, or in each partition the last record up to that time.
 
     Raises:
@@ -59,7 +59,7 @@ def last_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Pos
     return found
 
 
-def first_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Position]:
+def first_places(log: SourceLog, text: str, partitions: range) -> dict[int, Position]:
     """Return the first positions to read: the position `text`, or in each partition the first record from that time on.
 
     A partition without such a record starts at its end.
@@ -88,7 +88,7 @@ def first_places(log: ReadableLog, text: str, partitions: range) -> dict[int, Po
     }
 
 
-def _positions(log: ReadableLog, text: str, before: int) -> dict[int, Position]:
+def _positions(log: SourceLog, text: str, before: int) -> dict[int, Position]:
     """Return positions that are at most `before` records before the horizon: the state there is known."""
     positions = [read_position(each, log.partitions) for each in text.split(",")]
     for position in positions:

@@ -22,7 +22,7 @@ from .definitions import request_like
 from .errors import CommandError, ExitCode, RequestFailedError
 from .key_arguments import KeyArguments
 from .log_history import void_in
-from .log_location import ReadableLog, open_log
+from .log_location import SourceLog, open_log
 from .log_times import last_places
 from .output import counted
 from .progress import progress
@@ -74,7 +74,7 @@ class _Past(NamedTuple):
         return sum(part.items.count for part in self.parts)
 
 
-def _refold(log: ReadableLog, session: Session, name: str, as_of: str) -> _Past:
+def _refold(log: SourceLog, session: Session, name: str, as_of: str) -> _Past:
     cut = _cut(log, as_of)
     parts = []
     records = sum(position.offset + 1 - log.begin(position.partition) for position in cut)
@@ -100,7 +100,7 @@ def _refold(log: ReadableLog, session: Session, name: str, as_of: str) -> _Past:
     return _Past(Cut(tuple(cut)).text(log.partitions), parts)
 
 
-def _cut(log: ReadableLog, as_of: str) -> list[Position]:
+def _cut(log: SourceLog, as_of: str) -> list[Position]:
     """Return one position for each partition with items: the one that the cut names, else the partition's end."""
     wanted = data_partitions(log.partitions)
     named = last_places(log, as_of, wanted)

@@ -38,9 +38,10 @@ from ...log.commands import (
     Update,
     Vote,
 )
+from ...log.log import ReadableLog
 from ..fold.fold_record import Void
 from ..fold.messages import effective_time
-from ..refold import ReadableLog, fold_record
+from ..refold import fold_record
 from .attribution import AttributionWriter, roll_back_attribution
 from .base import CHECKPOINT, END
 from .checkpoint import decode_checkpoint, encode_checkpoint, identity

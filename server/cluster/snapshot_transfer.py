@@ -10,8 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
+from ...log.log import HashedLog
 from ...materializer.snapshot import UnusableError
-from ...materializer.snapshots import HashedLog, Snapshots
+from ...materializer.snapshots import Snapshots
 from ...model.errors import FoldbError, ResourceNotFoundError
 from ..partitions import Partitions
 from .codec import PlainValue

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from ...log.commands import Position, Record
 from ...log.local import LocalLog, disk_of
-from ...log.log import Deliver, Log, SharedLog
+from ...log.log import Deliver, HashedLog, Log, SharedLog
 from ...materializer.consistent_partition import ConsistentPartition
 from ...materializer.digest_task import DIGEST_ITEMS_MAX
 from ...materializer.disposer import Disposer, stores_of
@@ -28,7 +28,7 @@ from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
-from ...materializer.snapshots import HashedLog, Snapshots, newest_positions
+from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
 from ...streams.feed.historical_feed import (

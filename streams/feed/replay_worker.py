@@ -19,14 +19,15 @@ import orjson
 from ...log.commands import Context, Genesis, Record
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...log.local.reader import LogReader
+from ...log.log import HashedLog, ReadableLog
 from ...materializer.feed_requests import images_of
 from ...materializer.fold.fold_record import LateSkipError, Void
 from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
-from ...materializer.foundation import BasedLog, initial_state
+from ...materializer.foundation import initial_state
 from ...materializer.os_process import hide
 from ...materializer.refold import Capture, FoldError, fold_record, more_void, refold
-from ...materializer.snapshots import HashedLog, Snapshots
+from ...materializer.snapshots import Snapshots
 from ...model.sequence_numbers import position_of
 from ..changes import changes
 from .change_codec import SegmentOwner
@@ -44,7 +45,7 @@ _LATE_S: Final = 10.0
 _POLL_S: Final = 0.05
 
 
-class ReplayLog(BasedLog, Protocol):
+class ReplayLog(ReadableLog, Protocol):
     """The methods of a log that a replay needs."""
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]: ...

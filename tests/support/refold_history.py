@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from foldb.log.commands import Commit, Decide, Position, Record, Relay
+from foldb.log.log import ReadableLog
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.read_requests import Page, QueryRequest
 from foldb.materializer.fold.reads import Request, query_page, scan_page
@@ -15,7 +16,7 @@ from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.transactions.participant import conclude
 from foldb.materializer.fold.transactions.state import TransactionId
 from foldb.materializer.history.history import NotFoldedError, PartitionCut, TimeCut
-from foldb.materializer.refold import ReadableLog, refold, refold_log
+from foldb.materializer.refold import refold, refold_log
 from foldb.model.limits import Limits
 
 

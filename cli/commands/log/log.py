@@ -13,7 +13,7 @@ from ....log.local.reader import LogReader
 from ...lib.command_group import CommandGroup
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import HistoryRow, LogHistory, end_of, in_order, read_position, state_before
-from ...lib.log_location import ReadableLog, SourceArgument, open_log, source_of
+from ...lib.log_location import SourceArgument, SourceLog, open_log, source_of
 from ...lib.log_times import first_places, last_places
 from ...lib.output import Output
 from ...lib.progress import progress
@@ -152,7 +152,7 @@ def stats(session: Session, source: SourceArgument = None) -> None:
     )
 
 
-def _on_disk(log: ReadableLog) -> dict[str, int]:
+def _on_disk(log: SourceLog) -> dict[str, int]:
     if not isinstance(log, LogReader):
         return {}
     statistics = log.statistics()
@@ -171,7 +171,7 @@ def _of_table(rows: Iterator[HistoryRow], table: str | None) -> Iterator[History
     return (row for row in rows if table in (row.get("table"), (row.get("request") or {}).get("TableName")))
 
 
-def _follow(output: Output, log: ReadableLog, history: LogHistory, table: str | None) -> None:
+def _follow(output: Output, log: SourceLog, history: LogHistory, table: str | None) -> None:
     while True:
         behind = {
             partition: history.states[partition].next_offset
@@ -210,9 +210,9 @@ def _between(
             yield row
 
 
-def _all(log: ReadableLog) -> Iterator[Record]:
+def _all(log: SourceLog) -> Iterator[Record]:
     return in_order(log, {partition: log.begin(partition) for partition in range(log.partitions)})
 
 
-def _records(log: ReadableLog) -> int:
+def _records(log: SourceLog) -> int:
     return sum(log.end(partition) - log.begin(partition) for partition in range(log.partitions))

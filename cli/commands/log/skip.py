@@ -15,7 +15,7 @@ from ....model.errors import LogError
 from ....server.api.reasons import check_reason
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import ReadableLog, SourceArgument, opened_to_write, source_of
+from ...lib.log_location import SourceArgument, SourceLog, opened_to_write, source_of
 from ...lib.progress import progress
 from ...lib.session import Session
 
@@ -59,7 +59,7 @@ def skip(
     )
 
 
-def _reason(session: Session, log: ReadableLog, partition: int) -> str | None:
+def _reason(session: Session, log: SourceLog, partition: int) -> str | None:
     """Return the reason of --why, if the log has a level that can keep it.
 
     Raises:
@@ -76,7 +76,7 @@ def _reason(session: Session, log: ReadableLog, partition: int) -> str | None:
     return reason
 
 
-def _check(session: Session, log: ReadableLog, void: Position) -> None:
+def _check(session: Session, log: SourceLog, void: Position) -> None:
     """Check that the fold stops at the position, and that a skip lets it continue.
 
     Other partitions may have received messages from a folded command, and acted on them.
@@ -100,7 +100,7 @@ def _check(session: Session, log: ReadableLog, void: Position) -> None:
         )
 
 
-def _stop(session: Session, log: ReadableLog, partition: int, *void: Void) -> int | None:
+def _stop(session: Session, log: SourceLog, partition: int, *void: Void) -> int | None:
     """Return the offset at which the fold stops. None: it reaches the end of the log."""
     with progress(session.settings, session.output.stderr, "fold", None) as advance:
         folded = 0
@@ -117,7 +117,7 @@ def _stop(session: Session, log: ReadableLog, partition: int, *void: Void) -> in
     return None
 
 
-def _kinds(log: ReadableLog, void: Position) -> list[str]:
+def _kinds(log: SourceLog, void: Position) -> list[str]:
     """Return the names of the commands at a position.
 
     Raises:
@@ -139,13 +139,13 @@ def _kinds(log: ReadableLog, void: Position) -> list[str]:
     return [type(command).__name__ for command in commands]
 
 
-def _record(log: ReadableLog, void: Position) -> Record:
+def _record(log: SourceLog, void: Position) -> Record:
     if void.offset >= log.end(void.partition):
         raise CommandError(f"there is no entry @{void.offset}: the log ends before it", ExitCode.NOT_FOUND)
     return next(log.read(void.partition, void.offset))
 
 
-def _append(location: str, log: ReadableLog, partition: int, entry: Entry) -> int:
+def _append(location: str, log: SourceLog, partition: int, entry: Entry) -> int:
     """Append an entry durably, and return its offset."""
     results: list[Appended | LogError] = []
     first = None if log.begin(partition) else first_entries(log)

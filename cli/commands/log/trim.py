@@ -13,7 +13,7 @@ from ....materializer.trim import TrimCut, TrimJob
 from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import LogServer, ReadableLog, SourceArgument, opened_to_write, source_of
+from ...lib.log_location import LogServer, SourceArgument, SourceLog, opened_to_write, source_of
 from ...lib.log_times import time_of
 from ...lib.output import counted, time_text
 from ...lib.progress import progress
@@ -79,7 +79,7 @@ def trim(
     )
 
 
-def _cut(log: ReadableLog, text: str) -> TrimCut:
+def _cut(log: SourceLog, text: str) -> TrimCut:
     time_ms = time_of(text)
     if time_ms is not None:
         return TrimCut(time_ms=time_ms)
