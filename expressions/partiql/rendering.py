@@ -101,9 +101,10 @@ class Renderer:
                 return f"{self._operand(left)} {operator} {self._operand(right)}"
 
     def _path(self, path: Path) -> str:
-        first, *rest = path.parts
-        steps = "".join(f"[{part}]" if isinstance(part, int) else f".{self._name(part)}" for part in rest)
-        return self._name(str(first)) + steps
+        text = self._name(path.attribute)
+        for part in path.parts[1:]:
+            text += f"[{part}]" if isinstance(part, int) else f".{self._name(part)}"
+        return text
 
     def _name(self, name: str) -> str:
         return self._placeholders.setdefault(name, f"#n{len(self._placeholders)}")

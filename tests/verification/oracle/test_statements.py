@@ -16,7 +16,7 @@ from tests.verification.fuzz.inside import Inside
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 SEEDS = range(20) if SOAK else range(1)
-STEPS = 1000 if SOAK else 400
+STEPS = 1000 if SOAK else 300
 
 TABLE = {
     "TableName": "abc",
@@ -145,7 +145,7 @@ def literal(value: Value) -> str:
     ((kind, content),) = value.items()
     match kind:
         case "S":
-            return "'" + content.replace("'", "''") + "'"
+            return "'" + str(content).replace("'", "''") + "'"
         case "N":
             return str(content)
         case "BOOL":
