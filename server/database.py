@@ -12,7 +12,6 @@ from typing import Final
 
 from ..log.commands import Position
 from ..log.log import Log
-from ..materializer.feed_requests import FedPartition
 from ..materializer.fold.state import PartitionState, Table
 from ..materializer.history.requests import PartitionWithHistory
 from ..materializer.partition import Partition
@@ -21,7 +20,6 @@ from ..model.limits import Limits
 from ..model.slots import data_partitions
 from ..model.subscriptions import Subscription
 from ..model.tables import name_of
-from ..streams.feed.historical_feed import HistoricalFeeds
 from .api.item_counts import TableCounter
 from .api.record_cache import RecordCache
 from .partitions import Partitions, Replica
@@ -45,7 +43,6 @@ class Database:
             that refuse writes.
         router: The router; None where there is only one partition.
         peers: All partitions by partition id, as this process reaches them.
-        histories: Changes that the feeds no longer keep, read from the log.
         state: The catalog: the tables and their definitions, read-only. With one partition it holds its items too.
         counts: Counts the items of tables.
         records: Caches the records of streams.
@@ -60,7 +57,6 @@ class Database:
     partition: Partition
     router: Router | None
     peers: list[PartitionWithHistory]
-    histories: HistoricalFeeds
     state: PartitionState
     counts: TableCounter
     records: RecordCache
@@ -79,8 +75,8 @@ class Database:
         """Call `callback` once the catalog has folded every entry that its log holds now."""
         self._catalog.catch_up(callback)
 
-    def partitions_of_feed(self) -> dict[int, FedPartition]:
-        """Return the partitions that hold items, by partition id. Each keeps the changes of its own items."""
+    def partitions_of_feed(self) -> dict[int, PartitionWithHistory]:
+        """Return the partitions that hold items, by partition id. Each has the changes of its own items."""
         return {
             partition_id: self.peers[partition_id] for partition_id in data_partitions(self.partitions.count)
         }

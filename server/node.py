@@ -101,7 +101,6 @@ class Node(Database):
         except BaseException:
             self.log.close()
             raise
-        self.histories = self.partitions.histories
         self._catalog = self.partitions.hosted[CATALOG]
         self.state = self._catalog.state
         self.router = self._new_router()

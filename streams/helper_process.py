@@ -16,10 +16,6 @@ from ..materializer.os_process import helper_environment
 _NICENESS: Final = 10
 
 
-class ListenerClosedError(Exception):
-    """The reader of a helper's output has closed."""
-
-
 def start_helper(
     module: str,
     job: bytes,
@@ -30,8 +26,6 @@ def start_helper(
     """Start a helper, and call `on_line` with each line that it writes and `on_exit` with its exit code, in a thread.
 
     The helper inherits the file `descriptors`, under the same numbers.
-
-    If `on_line` raises ListenerClosedError, the thread ends, and the helper ends at its next line.
 
     Raises:
         OSError: The system has no room for another process, or another thread.
@@ -51,7 +45,7 @@ def start_helper(
     def listen() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(ListenerClosedError), process:
+        with process:
             with suppress(BrokenPipeError):
                 process.stdin.write(job)
                 process.stdin.close()

@@ -8,7 +8,7 @@
 Values are msgpack. A transaction is named by the position of its Transact, and each partition that applied a part of it
 has a transaction row with that part. A refused write has no version, so it has a row under its key.
 
-Numbers are those of the command's changes in their sequence numbers: `changing, (table, [nth])*`. There `changing` has
+Numbers are those of the command's changes in their sequence numbers: `changing, {table: [nth]}`. There `changing` has
 the changes of the transaction in all partitions. A command whose changes are in one table and numbered from 0 has none.
 
 The log has all of this. But a log in a folder finds a record by reading its segment: tens of milliseconds for each
@@ -96,16 +96,15 @@ class Author(NamedTuple):
         """Return the numbers of the command's changes in a table, in the order of its `count` versions there."""
         if self.numbers is None:
             return range(count)
-        _, *nths = self.numbers
-        found: Sequence[int] = nths[nths[::2].index(table) * 2 + 1]
-        return found
+        nths: Sequence[int] = self.numbers[1][table]
+        return nths
 
     def changing(self, count: int) -> Sequence[int]:
         """Return the numbers of all changes of the transaction, of which this command wrote `count` or more."""
         if self.numbers is None:
             return range(count)
-        changing, *nths = self.numbers
-        return sorted(chain.from_iterable(nths[1::2])) if changing is None else changing
+        changing, nths = self.numbers
+        return sorted(chain.from_iterable(nths.values())) if changing is None else changing
 
 
 class RefusedWrite(NamedTuple):
@@ -288,7 +287,7 @@ def author_at(engine: Engine, packed: int) -> Author | None:
 def authors_at(engine: Engine, offset: int) -> dict[int, Author]:
     """Return the authors of the versions that a record wrote, by the index of the command."""
     row = engine.row(_OFFSET.pack(CONTEXT, offset))
-    fields = [] if row is None else msgpack.unpackb(row)
+    fields = [] if row is None else msgpack.unpackb(row, strict_map_key=False)
     authors = {}
     for at in range(0, len(fields), _AUTHOR_FIELDS):
         index, context, name, numbers = fields[at : at + _AUTHOR_FIELDS]
@@ -341,7 +340,7 @@ def _numbers(applied: Sequence[Applied], changing: Sequence[int] | None) -> list
     own = next(iter(nths.values()), [])
     if len(nths) <= 1 and own == list(range(len(own))) and changing in (None, own):
         return None
-    return [changing, *chain.from_iterable(nths.items())]
+    return [changing, nths]
 
 
 def _reason(error: RequestError) -> Reason:

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from ...log.commands import Barrier, Position
-from ...materializer.feed_requests import FedPartition
+from ...log.log import Log
+from ...materializer.feed_requests import FedPartition, ReadChanges
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.history.history import PartitionCut, TimeCut
 from ...materializer.history.requests import DescribeTables, OnPast, PastAnswer, PastRead
 from ...materializer.partition import ResultPosition
 from ...materializer.worker import Scheduler, Worker
-from ...model.errors import RequestError, ServiceUnavailableError, ValidationError
+from ...model.errors import (
+    HorizonError,
+    RequestError,
+    ServiceUnavailableError,
+    TrimmedDataAccessError,
+    ValidationError,
+)
+from ...model.sequence_numbers import position_of
 from ..history.reader import PastReader
 from .partition_chain import DelegatingPartition
 
@@ -37,14 +45,14 @@ class PastReads:
     Attributes:
         reader: Reads the histories.
         scheduler: The event loop.
-        partitions: The number of partitions of the log.
+        log: The log.
         is_shared: Whether other processes append to the log, so that a position may exist that is not folded here yet.
         deadline: Seconds that a read may wait until the history has folded its cut.
     """
 
     reader: PastReader
     scheduler: Scheduler
-    partitions: int
+    log: Log
     is_shared: bool
     deadline: float = DEADLINE_S
 
@@ -70,12 +78,19 @@ class _Read:
     def attempt(self) -> None:
         """Answer, or try again later."""
         cut, worker = self._cut, self._worker
+        if isinstance(self._read, ReadChanges) and self._read.after_sequence_number:
+            offset, _ = position_of(self._read.after_sequence_number)
+            trimmed = trimmed_error(self._reads.log, worker.position.partition, max(0, offset + 1))
+            if trimmed is not None:
+                self._done(trimmed, worker.position)
+                return
         if isinstance(cut, TimeCut):
             if worker.state.log_time <= cut.time_ms:
                 worker.submit(Barrier(), 0, self._on_barrier)
                 return
         elif cut.offset >= worker.state.next_offset:
-            error = ValidationError(f"The log ends before position {cut.text(self._reads.partitions)}")
+            partitions = self._reads.log.genesis(cut.partition).partitions
+            error = ValidationError(f"The log ends before position {cut.text(partitions)}")
             if self._reads.is_shared:
                 self._wait(error)
             else:
@@ -112,6 +127,17 @@ class _Read:
         pause = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._waited))
         self._waited += pause
         self._reads.scheduler.call_later(pause, self.attempt)
+
+
+def trimmed_error(log: Log, partition_id: int, offset: int) -> TrimmedDataAccessError | None:
+    """Return the error for a reader of changes from a record on that a trim removed; None if the log has the record."""
+    if offset >= log.begin(partition_id):
+        return None
+    try:
+        log.read(partition_id, offset)
+    except HorizonError as error:
+        return TrimmedDataAccessError(str(error))
+    return None
 
 
 class HistoricalPartition(DelegatingPartition):

@@ -8,8 +8,6 @@ The leader of a partition also runs its owner: it relays messages to other parti
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple, cast
 
 from ...log.commands import Position, Record
@@ -31,21 +29,11 @@ from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
-from ...streams.feed.historical_feed import (
-    HistoricalFeeds,
-    OnProgress,
-    StartReplay,
-    folder_in,
-    in_process,
-    in_thread,
-)
-from ...streams.feed.replay_worker import ReplayTask, check_horizon
 from ..history.process import HistoryProcess
 from ..history.reader import PastReader
 from ..history.thread import HistoryThread
 from ..history.worker import HistoryJob
 from ..settings import Settings
-from .historical_reads import HistoricalReads
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 from .past_reads import HistoricalPartition, PastReads
 from .read_ahead import ReadAhead
@@ -149,8 +137,6 @@ class Partitions:
         hosted: The partitions of this process, by id.
         disposer: Frees the stores of dropped tables and indexes.
         memory: The memory limit.
-        histories: Replays of changes that feeds do not keep.
-        historical_reads: Open ranges of such changes, read page by page.
         past_reads: Reads of the past of these partitions.
         long_reads: The reads that are longer than one portion.
     """
@@ -188,16 +174,7 @@ class Partitions:
 
         self._writing = ThreadExecutor("changes, written", deliver)
         self._reading_files = ThreadExecutor("changes, read", deliver)
-        path = settings.path if isinstance(log, LocalLog) else None
-        self.histories = HistoricalFeeds(
-            self._replayer(deliver, path),
-            self._history_folder,
-            log.genesis(0).log_id,
-            self._reading_files,
-            partial(check_horizon, log),
-        )
-        self.historical_reads = HistoricalReads(self.histories, loop)
-        self.past_reads = PastReads(self._past_reader(deliver), loop, self.count, self._is_shared)
+        self.past_reads = PastReads(self._past_reader(deliver), loop, log, self._is_shared)
 
     def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
         """Fold a partition from what is stored of it: the log after its newest snapshot.
@@ -216,7 +193,7 @@ class Partitions:
             changes,
             retention_ms=self._settings.stream_retention_ms,
             recent_bytes=_RECENT_BYTES // self.count,
-            rebuild=partial(self.histories.segment, partition_id),
+            read_past=lambda *read: partition.as_of(*read),
         )
         worker = self._worker(partition_id, state, feed)
         if not self._is_shared:
@@ -287,7 +264,6 @@ class Partitions:
     async def close_all(self) -> None:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""
         self.memory.close()
-        self.histories.close()
         await self.past_reads.reader.close()
         for hosted in self.hosted.values():
             hosted.stand_by()
@@ -354,26 +330,6 @@ class Partitions:
             strict=strict,
         )
 
-    def _replayer(self, deliver: Deliver, path: Path | None) -> StartReplay:
-        """Return the function that replays the log, in another process if possible."""
-        if self._is_shared:
-            return in_process(
-                deliver,
-                kafka=self._settings.log,
-                security=self._settings.kafka_settings,
-                variables=self._settings.kafka_variables,
-            )
-        threaded = in_thread(self.log, deliver)
-        if path is None:
-            return threaded
-        separate = in_process(deliver, database=path)
-
-        def make(task: ReplayTask, folder: Path, on_progress: OnProgress) -> Callable[[], None]:
-            """Use another process, unless the path leads to another folder by now."""
-            return (separate if self._is_in_place() else threaded)(task, folder, on_progress)
-
-        return make
-
     def _past_reader(self, deliver: Deliver) -> PastReader:
         """Return the reader of the histories, in another process if that can read the log."""
         settings = self._settings
@@ -390,14 +346,6 @@ class Partitions:
             ),
             self._loop,
         )
-
-    def _history_folder(self) -> Path | None:
-        """Return the folder of replayed changes: in the folder of the log, if its path still leads there."""
-        path = self._settings.path
-        return folder_in(path) if path is not None and self._is_in_place() else None
-
-    def _is_in_place(self) -> bool:
-        return isinstance(self.log, LocalLog) and self.log.disk.is_in_place()
 
     def _change_store(self, partition_id: int) -> ChangeStore:
         """Open the store of a partition's changes."""

@@ -11,12 +11,10 @@ from typing import Protocol
 
 from ...log.commands import Position
 from ...log.log import Log
-from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.history.requests import PartitionWithHistory
 from ...model.limits import Limits
 from ...model.subscriptions import Subscription
-from ...streams.feed.historical_feed import HistoricalFeeds
 from ..partitions import Partitions
 from ..partitions.partition_chain import ThrottledPartition
 from ..settings import Settings
@@ -35,7 +33,6 @@ class SubscriptionContext(Protocol):
     clock: Callable[[], int]
     random_bytes: Callable[[int], bytes]
     log: Log
-    histories: HistoricalFeeds
     state: PartitionState
     partition: ThrottledPartition
     partitions: Partitions
@@ -47,7 +44,7 @@ class SubscriptionContext(Protocol):
     @property
     def limits(self) -> Limits: ...
 
-    def partitions_of_feed(self) -> dict[int, FedPartition]: ...
+    def partitions_of_feed(self) -> dict[int, PartitionWithHistory]: ...
 
     def table(self, name: str) -> Table: ...
 

@@ -25,7 +25,7 @@ from ...streams.sinks import sink_kind
 from ...streams.workers.worker_pool import LoadError
 from .async_partition import end_sequence_numbers
 from .context import SubscriptionContext
-from .running_subscription import sink_of, view_at
+from .running_subscription import key_at, sink_of, view_at
 
 _OWN: Final = ("Start", "End", "Replay", "DeadLetterTable", "MaximumLag", "DeclaredIn", "Filter")
 _COUNT_SUFFIX: Final = "~count"
@@ -115,10 +115,15 @@ async def count(
             partition_id,
             table,
             _until(remaining_range(subscription, partition_id), ends[partition_id]),
-            TableReader(partition.feed, node.histories, partial(exists, table), node.clock),
+            TableReader(
+                partial(node.peers.__getitem__, partition_id),
+                partial(key_at, node, table),
+                partial(exists, table),
+                node.clock,
+            ),
             ChangeConsumer(take, room, lambda: LONGEST_WAIT_MS, lambda _: None),
         )
-        for partition_id, partition in node.partitions_of_feed().items()
+        for partition_id in node.partitions_of_feed()
         for table in subscription.table_ids
     ]
     await asyncio.gather(*(source.run() for source in sources))

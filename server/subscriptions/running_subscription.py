@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from ...log.commands import Checkpoint
 from ...log.local import disk_of
-from ...materializer.feed_requests import FeedRequest, OnFed
-from ...materializer.fold.feed.capture import CapturePeriod
+from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...model.errors import ValidationError
 from ...model.subscriptions import Subscription, milliseconds
+from ...model.values import load
 from ...streams.delivery.checkpoints import Progress
 from ...streams.delivery.dispatcher import Dispatcher, DispatcherContext
 from ...streams.delivery.filter import ChangeFilter
@@ -53,8 +53,8 @@ class RunningSubscription:
         self.subscription = subscription
         self._node = node
         context = DispatcherContext(
-            readers={each: partial(_read, node, each) for each in node.partitions_of_feed()},
-            histories=node.histories,
+            partitions=node.partitions_of_feed,
+            key_of=partial(key_at, node),
             table_exists=lambda table: table in node.state.tables,
             view=lambda table, label: view_at(node, table, label),
             dead_letters=DeadLetterTable(node, subscription.settings["DeadLetterTable"], subscription.name),
@@ -110,11 +110,6 @@ class RunningSubscription:
             progress.dead,
         )
         await AsyncPartition(self._node.partition).submit(command, CHECKPOINT_BYTES)
-
-
-def _read(node: SubscriptionContext, partition_id: int, request: FeedRequest, callback: OnFed) -> None:
-    """Read a partition's feed on the node that has the partition now."""
-    node.peers[partition_id].feed(request, callback)
 
 
 def sink_of(
@@ -208,6 +203,11 @@ def view_at(node: SubscriptionContext, table_id: int, label: int) -> TableView:
             return view_of(table.definition, log_id, partitions)
         assert period is not None, "a table whose changes are read was captured"
     return view_in(period, log_id, partitions, 0 if table is None else table.definition.created_ms)
+
+
+def key_at(node: SubscriptionContext, table_id: int, item: bytes) -> tuple[bytes, bytes]:
+    """Return the key of an item, or of a LastEvaluatedKey, of a table that is captured or exists."""
+    return view_at(node, table_id, WATCHED).key.item_key(load(item), node.limits)
 
 
 def _key(delivery: Delivery) -> dict[str, Any]:

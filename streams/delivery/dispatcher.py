@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from ...materializer.feed_requests import LONGEST_WAIT_MS, FeedReader
+from ...materializer.feed_requests import LONGEST_WAIT_MS
 from ...materializer.fold.outcomes import Change
+from ...materializer.history.requests import PartitionWithHistory
 from ...model.errors import FoldbError
 from ...model.sequence_numbers import SequenceNumber
 from ...model.subscriptions import Subscription
@@ -24,7 +25,7 @@ from .dead_letters import DeadLetters
 from .delivery_policy import DeliveryPolicy
 from .lane import Lane
 from .metrics import SubscriptionMetrics
-from .source import MAX_LATENESS_MS, ChangeConsumer, ChangeSource, FeedHistories, TableReader, remaining_range
+from .source import MAX_LATENESS_MS, ChangeConsumer, ChangeSource, TableReader, remaining_range
 from .transaction_grouping import FilteredChange, TransactionGrouping
 
 _AHEAD_BYTES: Final = 32 * 1024 * 1024
@@ -47,8 +48,8 @@ class DispatcherContext:
     """The environment of a dispatcher.
 
     Attributes:
-        readers: The reader of each partition's feed.
-        histories: Reads changes below the trim horizon, and items of a snapshot.
+        partitions: Returns the partitions that have items, by id, as this process reaches them now.
+        key_of: Returns the key of an item of the table with an id.
         table_exists: Returns whether the table with an id exists.
         view: Returns the table (by id) as formats describe it while the stream with a label was enabled.
         dead_letters: The store of dead letters.
@@ -58,8 +59,8 @@ class DispatcherContext:
         jitter: Random numbers from 0 to 1.
     """
 
-    readers: Mapping[int, FeedReader]
-    histories: FeedHistories
+    partitions: Callable[[], Mapping[int, PartitionWithHistory]]
+    key_of: Callable[[int, bytes], tuple[bytes, bytes]]
     table_exists: Callable[[int], bool]
     view: Callable[[int, int], TableView]
     dead_letters: DeadLetters
@@ -110,17 +111,17 @@ class Dispatcher:
         )
         self._sources = [
             self._source(partition, table)
-            for partition in context.readers
+            for partition in context.partitions()
             for table in subscription.table_ids
         ]
         # A tumbling window's state belongs to one partition, because its log time does.
-        groups = len(context.readers) if policy.tumbling_ms else 1
+        groups = len(context.partitions()) if policy.tumbling_ms else 1
         self._lanes = [
             Lane(lane_id, self._delivery, self._handled, on_unsubscribed=context.on_end, on_error=self._fail)
             for lane_id in range(policy.lanes * groups)
         ]
         self._first_lane = {
-            partition: index % groups * policy.lanes for index, partition in enumerate(context.readers)
+            partition: index % groups * policy.lanes for index, partition in enumerate(context.partitions())
         }
         self._grouping = TransactionGrouping(self._loop, self._queue_together) if policy.together else None
         self._tracker = CheckpointTracker(
@@ -191,8 +192,8 @@ class Dispatcher:
             table,
             remaining_range(self.subscription, partition),
             TableReader(
-                context.readers[partition],
-                context.histories,
+                lambda: context.partitions()[partition],
+                partial(context.key_of, table),
                 partial(context.table_exists, table),
                 context.clock,
             ),

@@ -1,6 +1,6 @@
 """Reads one table's changes in one partition, page after page, from the subscription's position.
 
-    items of a snapshot ──► changes from the log ──► changes that the feed keeps ──► new changes
+    items of a snapshot ──► changes of the past ──► changes that the feed keeps ──► new changes
                             (below the trim horizon)
 
 A read at the end of the feed waits there (long poll). Reading stops while too many changes are unhandled.
@@ -10,56 +10,30 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final
 
+from ...log.commands import Context, Position
 from ...materializer.feed_requests import (
     LONGEST_WAIT_MS,
     Changes,
     FeedAnswer,
-    FeedReader,
     FeedRequest,
     FindSequenceNumber,
     FoundSequenceNumber,
-    OnFed,
     ReadChanges,
 )
 from ...materializer.fold.outcomes import Change
-from ...materializer.partition import ResultPosition
-from ...model.errors import RequestError
-from ...model.sequence_numbers import SequenceNumber, parse_numbers
+from ...materializer.history.requests import PartitionWithHistory, PastRead
+from ...materializer.partition import ResultPosition, ScanRequest
+from ...model.errors import RequestError, ResourceNotFoundError
+from ...model.sequence_numbers import SequenceNumber, parse_numbers, position_of
 from ...model.subscriptions import Subscription
 
 RETRY_S: Final = 0.25
 _HISTORY_RETRY_S: Final = 1.0
+_NO_REQUEST: Final = Context(request_id="")
 MAX_LATENESS_MS: Final = 1000
 """Maximum delay by the clock after which no change with an earlier log time can appear."""
-
-
-class FeedHistory(Protocol):
-    """A range of a table's history that is read like a feed, to its end."""
-
-    def read(self, request: ReadChanges, done: OnFed) -> None:
-        """Answer like a partition's `feed`; wait until there are changes."""
-        ...
-
-    def close(self) -> None:
-        """Release the history; no read follows."""
-        ...
-
-
-class FeedHistories(Protocol):
-    """Reads history that the feed does not keep. A history that is unavailable returns an error when it is read."""
-
-    def changes(self, partition: int, table: int, after: int, until: int) -> FeedHistory:
-        """Return the changes with after < sequence number <= until."""
-        ...
-
-    def items(self, partition: int, table: int, sequence_number: SequenceNumber) -> FeedHistory:
-        """Return the items after all changes up to `sequence_number`.
-
-        The items count from 1, and `next` of the last page is `sequence_number`.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +77,13 @@ class TableReader:
     """Access to one table's changes in one partition.
 
     Attributes:
-        read: Reads the partition's feed.
-        histories: Reads changes below the trim horizon, and items of a snapshot.
+        partition: Returns the partition, as this process reaches it now.
+        key_of: Returns the key of an item of the table.
         exists: Returns whether the table still exists. A deleted table is read to its end.
     """
 
-    read: FeedReader
-    histories: FeedHistories
+    partition: Callable[[], PartitionWithHistory]
+    key_of: Callable[[bytes], tuple[bytes, bytes]]
     exists: Callable[[], bool]
     clock: Callable[[], int]
 
@@ -163,7 +137,7 @@ class ChangeSource:
         """Read until the source is over, or cancelled."""
         read_range, consumer = self._range, self._consumer
         if read_range.snapshot is not None:
-            await self._read_history(self._items)
+            await self._read_items(read_range.snapshot)
         elif read_range.since_ms is not None and not self.after:
             await self._find(read_range.since_ms)
         may_skip = read_range.skips_trimmed
@@ -178,7 +152,7 @@ class ChangeSource:
             assert isinstance(answer, Changes), "ReadChanges returns Changes"
             if answer.trim_horizon > self.after:
                 if not may_skip:
-                    await self._read_history(partial(self._changes_until, answer.trim_horizon))
+                    await self._read_past_changes(answer.trim_horizon)
                 self.after = max(self.after, answer.trim_horizon)
             else:
                 self._process(answer)
@@ -222,39 +196,61 @@ class ChangeSource:
         if first.changes and first.changes[0].time < time_ms:  # else it may lie below the trim horizon
             self.after = max(self.after, answer.after)
 
-    def _items(self) -> FeedHistory:
-        assert self._range.snapshot is not None, "the range begins with a snapshot"
-        return self._feed.histories.items(self.partition, self.table, self._range.snapshot)
+    async def _read_items(self, snapshot: SequenceNumber) -> None:
+        """Read the items after all changes up to `snapshot`. They count from 1; the first `after` were read before."""
+        count, start = 0, None
+        while not self.is_over:
+            await self._consumer.wait_for_room()
+            page, position = await self._read_past(snapshot, ScanRequest(self.table, None, start=start))
+            items = [] if page is None else page.items
+            self._pass_on(
+                [
+                    Change(
+                        self.table,
+                        *self._feed.key_of(item),
+                        None,
+                        item,
+                        number,
+                        position.time_ms or 0,
+                        _NO_REQUEST,
+                        is_read=True,
+                    )
+                    for number, item in enumerate(items, count + 1)
+                    if number > self.after
+                ]
+            )
+            count += len(items)
+            is_end = page is None or page.last is None
+            self.after = snapshot if is_end else max(self.after, count)
+            self._consumer.take(self, ())
+            await asyncio.sleep(0)
+            if is_end:
+                return
+            start = self._feed.key_of(page.last)
 
-    def _changes_until(self, sequence_number: SequenceNumber) -> FeedHistory:
-        return self._feed.histories.changes(self.partition, self.table, self.after, sequence_number)
-
-    async def _read_history(self, begin: Callable[[], FeedHistory]) -> None:
-        """Read a history to its end. After an error, begin again at the position reached."""
-        while True:
-            history = begin()
-            try:
-                if await self._read_pages(history):
-                    return
-            finally:
-                history.close()
-            self._consumer.report(f"failed to read the history of partition {self.partition}")
-            await asyncio.sleep(_HISTORY_RETRY_S)
-
-    async def _read_pages(self, history: FeedHistory) -> bool:
+    async def _read_past_changes(self, until: SequenceNumber) -> None:
+        """Read the changes up to `until` that the feed does not keep."""
         is_end = False
         while not (is_end or self.is_over):
             await self._consumer.wait_for_room()
-            answer = await _answer_of(partial(history.read, ReadChanges(self.table, self.after)))
-            if isinstance(answer, RequestError):
-                return False
-            assert isinstance(answer, Changes), "ReadChanges returns Changes"
-            self._pass_on(answer.changes)
-            self.after = max(self.after, answer.next)
-            is_end = answer.is_end
+            page, _ = await self._read_past(until, ReadChanges(self.table, self.after, until=until))
+            self._pass_on(page.changes)
+            self.after = max(self.after, page.next)
+            is_end = page.is_end
             self._consumer.take(self, ())
             await asyncio.sleep(0)
-        return True
+
+    async def _read_past(self, until: SequenceNumber, read: PastRead) -> tuple[Any, ResultPosition]:
+        """Read the past at a sequence number until the partition answers; None if it had no such table."""
+        cut = Position(self.partition, *position_of(until))
+        while True:
+            answer, position = await _answer_of(partial(self._feed.partition().as_of, cut, read))
+            if not isinstance(answer, RequestError):
+                return answer, position
+            if isinstance(answer, ResourceNotFoundError):
+                return None, position
+            self._consumer.report(f"failed to read the history of partition {self.partition}: {answer}")
+            await asyncio.sleep(_HISTORY_RETRY_S)
 
     def _pass_on(self, page: Sequence[Change]) -> None:
         """Pass the changes of a page that are in the range to the consumer."""
@@ -282,19 +278,22 @@ class ChangeSource:
         return answer
 
     async def _request_once(self, request: FeedRequest) -> FeedAnswer | None:
-        answer = await _answer_of(partial(self._feed.read, request))
+        answer: FeedAnswer | RequestError
+        answer, _ = await _answer_of(partial(self._feed.partition().feed, request))
         if isinstance(answer, RequestError):
             self._consumer.report(f"failed to read partition {self.partition}: {answer}")
             return None
         return answer
 
 
-async def _answer_of(send: Callable[[OnFed], None]) -> FeedAnswer | RequestError:
-    future: asyncio.Future[FeedAnswer | RequestError] = asyncio.get_running_loop().create_future()
+async def _answer_of(
+    send: Callable[[Callable[[Any, ResultPosition], None]], None],
+) -> tuple[Any, ResultPosition]:
+    future: asyncio.Future[tuple[Any, ResultPosition]] = asyncio.get_running_loop().create_future()
 
-    def on_answer(answer: FeedAnswer | RequestError, _: ResultPosition) -> None:
+    def on_answer(answer: Any, position: ResultPosition) -> None:
         if not future.done():
-            future.set_result(answer)
+            future.set_result((answer, position))
 
     send(on_answer)
     return await future

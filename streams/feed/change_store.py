@@ -24,7 +24,7 @@ from .durable_offset import (
     write_durable_offset,
 )
 from .segment_files import BlockCache, remove_others
-from .segments import SEGMENT_BYTES, Extent, Segments
+from .segments import REBUILT, SEGMENT_BYTES, Extent, Segments
 
 FOLDER: Final = "changes"
 
@@ -109,8 +109,9 @@ class ChangeStore:
         assert self._folder is not None, "a temporary folder is new"
         try:
             remove_others(self._disk, self._folder, self.found)
+            remove_others(self._disk, self._folder / REBUILT, ())
         except FileNotFoundError:
-            return  # the folder is made with the first segment
+            return  # a folder is made with its first segment
 
     def reset(self) -> None:
         """Discard everything that was found."""

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from ...materializer.fold.state import PartitionState
+from ...materializer.history.requests import ReadPast
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import FoldbError
 from ...model.sequence_numbers import number_before
 from .change_codec import DamagedError
 from .change_store import ChangeStore, IncompleteWriteError, SyncTarget
-from .repairs import RebuildSegment, Repairs
+from .repairs import Repairs
 from .segment_files import SegmentDamagedError
 from .segments import Segments
 from .serial_executor import InlineExecutor, SerialExecutor
@@ -58,10 +59,10 @@ class ChangeWriter:
         *,
         retention_ms: int,
         recent_bytes: int,
-        rebuild: RebuildSegment | None = None,
+        read_past: ReadPast | None = None,
     ) -> None:
         self.trim_horizon = 0
-        self.repairs = Repairs(rebuild, scheduler)
+        self.repairs = Repairs(read_past, state, scheduler)
         self._writing: SerialExecutor = InlineExecutor()
         self._reading: SerialExecutor = InlineExecutor()
         self._store = store

@@ -30,15 +30,15 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.feed.capture import CapturePeriod
 from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
+from ...materializer.history.requests import ReadPast
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
-from ...model.sequence_numbers import SequenceNumber, number_before
+from ...model.sequence_numbers import number_before
 from ..changes import changes
 from . import shards
 from .change_store import ChangeStore
 from .change_writer import MAX_REPAIRS, ChangeWriter
 from .long_poll import LongPoll, LongPolls
-from .repairs import RebuildSegment
 from .segments import Segments
 from .serial_executor import SerialExecutor
 from .table_changes import TableChanges
@@ -57,7 +57,7 @@ class Feed:
         store: The store of changes.
         retention_ms: How much log time changes are kept; 0 for no limit.
         recent_bytes: Approximate memory that the newest changes may take.
-        rebuild: Rebuilds a damaged segment from the log.
+        read_past: Reads the past of the partition, to rebuild damaged segments.
 
     Attributes:
         repairs: The repairs of damaged segments.
@@ -72,7 +72,7 @@ class Feed:
         *,
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
-        rebuild: RebuildSegment | None = None,
+        read_past: ReadPast | None = None,
     ) -> None:
         self._state = state
         self._position = position
@@ -83,7 +83,7 @@ class Feed:
             state,
             retention_ms=retention_ms,
             recent_bytes=recent_bytes,
-            rebuild=rebuild,
+            read_past=read_past,
         )
         self.repairs = self._writer.repairs
         self._tables = self._writer.tables
@@ -156,7 +156,7 @@ class Feed:
     def _find_window(self, windows: list[CapturePeriod], change: Change) -> tuple[CapturePeriod | None, bool]:
         """Return a change's capture period, and whether all later changes have the same one until periods change."""
         sequence_number = change.sequence_number
-        window = _window_of(windows, sequence_number)
+        window = shards.window_of(windows, sequence_number)
         is_last = all(
             each.begun < sequence_number and (each.ended is None or each.ended < sequence_number)
             for each in windows
@@ -346,17 +346,6 @@ def sequence_number_before(state: PartitionState, offset: int) -> int:
     """Return an upper bound of the sequence numbers of all records before `offset`."""
     base = 0 if state.genesis is None else state.genesis.base
     return number_before(base + offset)
-
-
-def _window_of(windows: Sequence[CapturePeriod], sequence_number: SequenceNumber) -> CapturePeriod | None:
-    """Return the capture period of a sequence number: that of a stream rather than that of a subscription."""
-    found = None
-    for window in windows:
-        if window.holds(sequence_number):
-            if window.label:
-                return window
-            found = window
-    return found
 
 
 def _unbroken_since(windows: Sequence[CapturePeriod]) -> int:

@@ -89,8 +89,8 @@ class SegmentFiles:
         self._cache = cache
         self._current = current
 
-    def load(self, path: Path, after: int, until: int | None = None) -> Segment:
-        """Read the heads of a segment's blocks, up to `until` bytes or as far as the file is undamaged.
+    def load(self, path: Path, after: int) -> Segment:
+        """Read the heads of a segment's blocks, as far as the file is undamaged.
 
         Raises:
             DamagedError: The header, or the first block, has other bytes than were written.
@@ -101,21 +101,13 @@ class SegmentFiles:
         try:
             if file.read(0, len(header)) != header:
                 raise DamagedError("the header of the segment has other bytes than were written")
-            _read_heads(file, segment, file.size() if until is None else until)
+            _read_heads(file, segment, file.size())
         except DamagedError:
             if not segment.heads:
                 raise
         finally:
             file.close()
         return segment
-
-    def extend(self, segment: Segment, path: Path, until: int | None) -> None:
-        """Read the heads of the blocks that another process has appended, up to `until` bytes or the end."""
-        file = self._disk.open(path, write=False)
-        try:
-            _read_heads(file, segment, file.size() if until is None else until)
-        finally:
-            file.close()
 
     def last_of(self, segment: Segment) -> int:
         """Return the sequence number of a segment's last change."""

@@ -23,6 +23,9 @@ from .shards import ShardStart
 
 SEGMENT_BYTES: Final = 16 << 20
 BLOCK_BYTES: Final = 128 << 10
+REBUILT: Final = "rebuilt"
+"""The folder, in that of the segments, where a damaged segment is rebuilt."""
+_ONE_SEGMENT: Final = 1 << 62  # bytes: all changes go to one segment
 # A log on the same disk waits for each sync, so a sync is kept small.
 _SYNC_BYTES: Final = 8 << 20
 
@@ -126,17 +129,6 @@ class Segments:
         self._cut(newest, extent.size)
         self._check_order(extent)
         return self
-
-    def follow(self, extent: Extent) -> None:
-        """Open the segments written by another process since the last call, up to `extent`; this process only reads."""
-        known = self._segments[-1].after if self._segments else -1
-        for after, path in segments_of(self._disk, self._folder(), self._owner.table):
-            if not known <= after <= extent.after:
-                continue
-            if after > known:
-                self._segments.append(self._files.load(path, after, 0))
-            self._files.extend(self._segments[-1], path, extent.size if after == extent.after else None)
-        self.last = extent.last
 
     def _cut(self, newest: Segment, size: int) -> None:
         """Truncate the newest segment to its durable size: the rest is folded again."""
@@ -307,27 +299,36 @@ class Segments:
         self._file = None
         return self.last
 
-    def replace(self, damaged: Segment, rebuilt: Path, last: int) -> bool:
-        """Replace a damaged segment by the file `rebuilt`, which has the same changes up to sequence number `last`.
+    def rebuilt(self, damaged: Segment) -> "Segments":
+        """Return segments in another folder, where the changes of a damaged segment are written to one file."""
+        folder = damaged.path.parent / REBUILT
+        return Segments(
+            self._disk,
+            lambda: folder,
+            self._owner,
+            BlockCache(),
+            after=damaged.after,
+            segment_bytes=_ONE_SEGMENT,
+        )
+
+    def replace(self, damaged: Segment, rebuilt: "Segments", last: int) -> bool:
+        """Replace a damaged segment by `rebuilt`, which has the same changes up to sequence number `last`.
 
         Return False if the segment was removed in the meantime.
 
         Raises:
-            DamagedError: The file does not have these changes.
+            DamagedError: The rebuilt segment does not have these changes.
             OSError: The disk refused the replacement.
         """
         if damaged not in self._segments:
             return False
-        segment = self._files.load(rebuilt, damaged.after)
+        if rebuilt.last != last:
+            raise DamagedError("the history does not end with the last change of the segment")
+        [segment] = rebuilt._segments
+        rebuilt.sync()
         self._files.verify(segment)
-        if self._files.last_of(segment) != last:
-            raise DamagedError(f"{rebuilt} does not end with the last change of {damaged.path}")
-        file = self._disk.open(rebuilt)
-        try:
-            file.sync()
-        finally:
-            file.close()
-        self._disk.rename(rebuilt, damaged.path)
+        self._disk.rename(segment.path, damaged.path)
+        rebuilt._segments.clear()
         segment.path = damaged.path
         self._segments[self._segments.index(damaged)] = segment
         self._disk.sync_folder(self._folder())

@@ -13,7 +13,7 @@ dropped from memory; such a shard begins with its first captured change.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...materializer.feed_requests import Shard
@@ -51,6 +51,17 @@ def period_of(time_ms: int, stream: int, shard_ms: int) -> int:
 def period_in(window: CapturePeriod, time_ms: int) -> int:
     """Return the index of a capture period's shard period at a time; 0 without a stream."""
     return 0 if window.label == WATCHED else period_of(time_ms, window.label, window.shard_ms)
+
+
+def window_of(windows: Sequence[CapturePeriod], sequence_number: SequenceNumber) -> CapturePeriod | None:
+    """Return the capture period of a sequence number: that of a stream rather than that of a subscription."""
+    found = None
+    for window in windows:
+        if window.holds(sequence_number):
+            if window.label:
+                return window
+            found = window
+    return found
 
 
 def begun_ms(stream: int, shard_ms: int, period: int) -> int:

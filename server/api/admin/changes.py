@@ -7,27 +7,30 @@
 
 Without TableNames the page covers every table whose changes are kept now. With several partitions, changes that are
 written during the read may be slightly out of order; the changes of one key never are. Changes that the feed of a named
-table no longer keeps are read from the log, unless the start is HORIZON, which skips them.
+table no longer keeps are read from the history, unless the start is HORIZON, which skips them.
 """
 
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from ....materializer.feed_requests import Changes, FedPartition, FeedAnswer, ReadChanges
+from ....log.commands import Position
+from ....materializer.feed_requests import Changes, FeedAnswer, ReadChanges
+from ....materializer.history.requests import PartitionWithHistory, PastAnswer
 from ....materializer.partition import ResultPosition
 from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
-from ....model.sequence_numbers import SequenceNumbers, number_texts
+from ....model.sequence_numbers import SequenceNumbers, number_texts, position_of
 from ....model.subscriptions import check
 from ....model.tables import TableDefinition
 from ....streams.delivery.filter import ChangeFilter
 from ....streams.formats.plain import plain
 from ....streams.formats.table_view import Delivery, TableView, view_of
-from ...async_calls import RefusedAtError, call, read_feeds
+from ...async_calls import RefusedAtError, answer_of, read_feeds
 from ...auth.rights import EVERYTHING, Demand, Right
 from ...database import Database
 from ...routing import joined
@@ -49,7 +52,7 @@ class TableFeed(NamedTuple):
     """The changes of one table in one partition."""
 
     partition_id: int
-    partition: FedPartition
+    partition: PartitionWithHistory
     table: TableView
 
 
@@ -96,7 +99,6 @@ class _Reader:
         self._limit = read_integer(body, "Limit", _LIMIT, 1, _HIGHEST_LIMIT)
         self._matches = _matcher(body, self.start)
         self._partitions = database.partitions_of_feed()
-        self._log_reads = database.partitions.historical_reads
         self._loop = database.loop
 
     async def read(self, after: SequenceNumbers, wait_ms: int) -> Answer:
@@ -140,16 +142,12 @@ class _Reader:
         return page._replace(deliveries=list(filter(self._matches, page.deliveries))), positions
 
     async def _untrimmed(self, feed: TableFeed, request: ReadChanges, page: Changes) -> Changes:
-        """Return the page of a feed, or one read from the log if the feed no longer keeps all of its changes."""
+        """Return the page of a feed, or one of the past if the feed no longer keeps all of its changes."""
         if page.trim_horizon <= request.after_sequence_number:
             return page
-        answer: FeedAnswer | RequestError = await call(
-            lambda callback: self._log_reads.read(
-                feed.partition_id, request, page.trim_horizon, lambda found, _: callback(found)
-            ),
-        )
-        if isinstance(answer, RequestError):
-            raise answer
+        until = page.trim_horizon
+        cut, past = Position(feed.partition_id, *position_of(until)), replace(request, until=until)
+        answer: PastAnswer = await answer_of(partial(feed.partition.as_of, cut, past))
         assert isinstance(answer, Changes), "the answer to ReadChanges is Changes"
         return replace(answer, is_end=False)
 

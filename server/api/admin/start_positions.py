@@ -9,11 +9,12 @@
 from typing import Any, Final, TypeAlias
 
 from ....log.commands import Cut, Position
-from ....materializer.feed_requests import FedPartition, FindSequenceNumber, FoundSequenceNumber
-from ....model.errors import HorizonError, TrimmedDataAccessError, ValidationError
+from ....materializer.feed_requests import FindSequenceNumber, FoundSequenceNumber
+from ....model.errors import TrimmedDataAccessError, ValidationError
 from ....model.sequence_numbers import SequenceNumbers, number_before, number_texts, parse_numbers
 from ...async_calls import RefusedAtError, read_feeds
 from ...database import Database
+from ...partitions.past_reads import trimmed_error
 from ..min_position import parse_position
 
 Start: TypeAlias = dict[str, Any]
@@ -103,7 +104,7 @@ async def resolve(database: Database, tables: list[int], start: Start) -> Sequen
         TrimmedDataAccessError: The start is a snapshot, which a feed does not have.
         RequestError: A feed does not answer.
     """
-    partitions: dict[int, FedPartition] = database.partitions_of_feed()
+    partitions = database.partitions_of_feed()
     at = start["At"]
     if at == "NUMBERS":
         return read_after(start["Numbers"])
@@ -163,11 +164,9 @@ def _of_position(database: Database, text: str, *, ends: bool = False) -> Sequen
 
 
 def _last(database: Database, position: Position, *, ends: bool) -> int:
-    if position.offset < database.log.begin(position.partition):
-        try:
-            database.log.read(position.partition, position.offset)
-        except HorizonError as error:
-            raise TrimmedDataAccessError(str(error)) from None
+    trimmed = trimmed_error(database.log, position.partition, position.offset)
+    if trimmed is not None:
+        raise trimmed
     offset = database.log.genesis(position.partition).base + position.offset
     if not ends:
         return number_before(offset, position.index or 0)

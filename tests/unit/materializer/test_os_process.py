@@ -1,17 +1,19 @@
 """The parts of this process that are hidden from others, and those that child processes inherit."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from foldb.materializer.os_process import helper_environment
 from foldb.materializer.snapshot_scheduler import SnapshotScheduler
 from foldb.materializer.snapshot_worker import SnapshotJob
-from foldb.streams.feed.historical_feed import in_process
-from foldb.streams.feed.replay_worker import ReplayJob, ReplayTask
+from foldb.server.history.process import HistoryProcess
+from foldb.server.history.worker import HistoryJob
 from tests.unit.materializer.fake_loop import FakeLoop
 
 PROGRAM = """
@@ -49,14 +51,9 @@ def test_helpers_inherit_no_variable_that_can_hold_a_secret(monkeypatch: pytest.
 
 
 def test_a_job_hands_on_kafkas_variables_and_shows_none() -> None:
-    job = ReplayJob(
-        ReplayTask(0, 1, 0, 9),
-        "past",
-        kafka="kafka://127.0.0.1:1/shop",
-        variables={"FOLDB_KAFKA_PASSWORD": "hush"},
-    )
+    job = HistoryJob("00", None, kafka="kafka://127.0.0.1:1/shop", variables={"FOLDB_KAFKA_PASSWORD": "hush"})
 
-    assert ReplayJob.decode(job.encode()).variables == {"FOLDB_KAFKA_PASSWORD": "hush"}
+    assert orjson.loads(job.encode())["variables"] == {"FOLDB_KAFKA_PASSWORD": "hush"}
     assert "hush" not in repr(job)
 
 
@@ -75,6 +72,6 @@ def test_snapshots_and_histories_are_made_by_such_helpers(
     maker = SnapshotScheduler(lambda: SnapshotJob(str(tmp_path)), 1, folded=lambda: 1, scheduler=FakeLoop())
     maker.poll()
     with pytest.raises(OSError, match="no process"):
-        in_process(lambda deliver: deliver())(ReplayTask(0, 1, 0, 9), tmp_path, lambda _: None)
+        HistoryProcess(HistoryJob("00", None), asyncio.new_event_loop()).start()
 
     assert started == [helper_environment()] * 2

@@ -1,15 +1,18 @@
 """When a read of the past waits, and for how long."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from foldb.log.commands import Barrier, Position
+from foldb.materializer.feed_requests import ReadChanges
 from foldb.materializer.fold.outcomes import Completed, Failed
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.history.history import PartitionCut, TimeCut
-from foldb.materializer.history.requests import DescribeTables, PastTables
-from foldb.model.errors import ServiceUnavailableError, ValidationError
+from foldb.materializer.history.requests import DescribeTables, PastRead, PastTables
+from foldb.model.errors import HorizonError, ServiceUnavailableError, TrimmedDataAccessError, ValidationError
+from foldb.model.sequence_numbers import number_before
 from foldb.server.partitions.past_reads import DEADLINE_S, HistoricalPartition, PastReads
 from tests.unit.materializer.fake_loop import FakeLoop
 
@@ -52,17 +55,30 @@ class FakeReader:
         done(None if self.reads <= self.late else PastTables([]), Position(partition_id, 5))
 
 
+class FakeLog:
+    """A log of one partition, which begins with record 5."""
+
+    def genesis(self, _: int) -> Any:
+        return SimpleNamespace(partitions=1)
+
+    def begin(self, _: int) -> int:
+        return 5
+
+    def read(self, _: int, start: int) -> Any:
+        raise HorizonError(f"@{start} is before the history horizon @5")
+
+
 class Stage:
     """A partition whose past is read."""
 
     def __init__(self, late: int = 0, *, is_shared: bool = False) -> None:
         self.loop, self.worker, self.reader = FakeLoop(), FakeWorker(), FakeReader(late)
-        reads = PastReads(self.reader, self.loop, 1, is_shared)  # type: ignore[arg-type]
+        reads = PastReads(self.reader, self.loop, FakeLog(), is_shared)  # type: ignore[arg-type]
         self.partition = HistoricalPartition(self.worker, self.worker, reads)  # type: ignore[arg-type]
         self.answers: list[Any] = []
 
-    def read(self, cut: PartitionCut) -> list[Any]:
-        self.partition.as_of(cut, READ, lambda answer, position: self.answers.append((answer, position)))
+    def read(self, cut: PartitionCut, read: PastRead = READ) -> list[Any]:
+        self.partition.as_of(cut, read, lambda answer, position: self.answers.append((answer, position)))
         return self.answers
 
 
@@ -154,3 +170,21 @@ def test_a_position_of_another_process_is_waited_for() -> None:
     stage.worker.state.next_offset = 11
     stage.loop.advance(1)
     assert [(PastTables([]), Position(0, 5))] == stage.answers
+
+
+def test_changes_before_the_horizon_are_refused_with_it() -> None:
+    stage = Stage()
+
+    [(error, _)] = stage.read(Position(0, 9), ReadChanges(1, number_before(4)))
+    assert isinstance(error, TrimmedDataAccessError)
+    assert "@4 is before the history horizon @5" == error.message
+    assert 0 == stage.reader.reads
+
+
+def test_changes_from_the_horizon_on_are_read() -> None:
+    """A range from the very first change begins at the horizon."""
+    stage = Stage()
+
+    stage.read(Position(0, 9), ReadChanges(1, number_before(5)))
+    stage.read(Position(0, 9), ReadChanges(1, 0))
+    assert 2 == stage.reader.reads

@@ -62,13 +62,11 @@ BUGS = [
     bug(
         "a segment is made again with the changes that no window holds",
         """
-@ streams/feed/replay_worker.py
--                elif window is not None:
-+                else:
--                    self._begin_shard(window.label, period_in(window, change.time))
-+                    if window is not None:
-+                        self._begin_shard(window.label, period_in(window, change.time))
-                     self.append(change)
+@ streams/feed/repairs.py
+             if window is not None:
+                 found.append(((window.label, period_in(window, change.time)), change))
++            else:
++                found.append(((0, 0), change))
 """,
         KEEPING,
     ),
@@ -158,7 +156,7 @@ BUGS = [
         """
 @ streams/delivery/source.py
 -                if not may_skip:
--                    await self._read_history(partial(self._changes_until, answer.trim_horizon))
+-                    await self._read_past_changes(answer.trim_horizon)
                  self.after = max(self.after, answer.trim_horizon)
 """,
         READING,

@@ -137,7 +137,7 @@ class Node:
             scheduler=process,
             strict=world.strict_reads,
         )
-        reads = PastReads(RefoldReader(self._log), process, self._log.genesis(0).partitions, is_shared=True)
+        reads = PastReads(RefoldReader(self._log), process, self._log, is_shared=True)
         historical = HistoricalPartition(partition, worker, reads)
         hosted = self.hosted[number] = Replica(number, worker, historical, feed, self._owner)
         hosted.catch_up(_nothing)

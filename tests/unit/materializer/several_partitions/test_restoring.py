@@ -39,7 +39,7 @@ class Restoring(Database):
 
     def __init__(self) -> None:
         super().__init__(DATA)
-        reads = PastReads(RefoldReader(self.log), self.loop, DATA + 1, is_shared=False)
+        reads = PastReads(RefoldReader(self.log), self.loop, self.log, is_shared=False)
         self.partitions[:] = [
             HistoricalPartition(partition, worker, reads)
             for partition, worker in zip(self.partitions, self.workers, strict=True)

@@ -8,6 +8,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,8 +23,12 @@ from foldb.materializer.feed_requests import (
     ReadChanges,
 )
 from foldb.materializer.fold.outcomes import Change, Tx
+from foldb.materializer.history.history import PartitionCut
+from foldb.materializer.history.requests import OnPast, PastRead, ReadPast
+from foldb.materializer.partition import Page, ScanRequest
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.key_schema import KeyAttribute, KeySchema
+from foldb.model.limits import MODERN
 from foldb.model.sequence_numbers import sequence_number
 from foldb.model.subscriptions import Subscription, check
 from foldb.streams.delivery.checkpoints import Progress
@@ -59,8 +64,9 @@ def key(delivery: Delivery) -> str:
 class FakePartition:
     """The feed of one partition, for several tables."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, as_of: ReadPast) -> None:
         self.number = number
+        self.as_of = as_of
         self.offset = 0
         self.time = START_MS
         self.changes: dict[int, list[Change]] = defaultdict(list)
@@ -165,33 +171,6 @@ class FakePartition:
         self._waiting.clear()
 
 
-class FakeHistory:
-    """A history of some changes; one that breaks off fails after a page."""
-
-    def __init__(self, changes: Sequence[Change], end: int, *, breaks_off: bool = False) -> None:
-        self._changes = changes
-        self._end = end
-        self._breaks_off = breaks_off
-        self._pages = 0
-        self.is_closed = False
-
-    def read(self, request: ReadChanges, done: OnFed) -> None:
-        """Answer like a FeedHistory."""
-        self._pages += 1
-        if self._breaks_off and self._pages > 1:
-            done(ServiceUnavailableError(), Position(0, 0))
-            return
-        found = [each for each in self._changes if each.sequence_number > request.after_sequence_number]
-        page = found[:5]
-        is_end = len(page) == len(found)
-        end = self._end if is_end else page[-1].sequence_number
-        done(Changes(page, end, 0, is_end, START_MS), Position(0, 0))
-
-    def close(self) -> None:
-        """Close it."""
-        self.is_closed = True
-
-
 @dataclass
 class Call:
     """One call of the sink, and its result."""
@@ -259,7 +238,10 @@ class Stage:
     def __post_init__(self) -> None:
         self.jitter = random.Random(self.seed)
         partition_ids = range(1) if self.partitions == 1 else range(1, self.partitions + 1)
-        self.feeds = {partition: FakePartition(partition) for partition in partition_ids}
+        self.feeds = {
+            partition: FakePartition(partition, partial(self._read_past, partition))
+            for partition in partition_ids
+        }
         self.feed = next(iter(self.feeds.values()))
         self.dead_letters: dict[ItemKey, dict[int, DeadLetter]] = defaultdict(dict)
         self.written_dead_letters: dict[
@@ -273,8 +255,8 @@ class Stage:
         self.checkpoints_at: dict[int, dict[int, int]] = {}  # the checkpoints at the start of each life
         self.ended: list[str] = []
         self.gone: set[int] = set()
-        self.histories_read = 0  # histories that were read from the log
-        self.broken_histories = 0  # how many of them break off
+        self.past_reads = 0
+        self.failing_past_reads: set[int] = set()  # the first is number 1
         self.life = 0
         self.hours_s = 0.0
         names = {f"table-{table}": table for table in self.tables}
@@ -294,8 +276,8 @@ class Stage:
         self.life += 1
         self.checkpoints_at[self.life] = dict(self.subscription.checkpoints)
         context = DispatcherContext(
-            readers={number: feed.feed for number, feed in self.feeds.items()},
-            histories=self,
+            partitions=lambda: self.feeds,  # type: ignore[arg-type, return-value]  # partitions that only feeds are read of
+            key_of=lambda table, item: view(table).key.item_key(orjson.loads(item), MODERN),
             table_exists=lambda table: table not in self.gone,
             view=view,
             dead_letters=_DeadLetters(self),
@@ -330,24 +312,32 @@ class Stage:
             progress.checkpoints, progress.version, progress.handled, progress.dead
         )
 
-    def changes(self, partition: int, table: int, after: int, until: int) -> FakeHistory:
-        """Return a history of changes."""
-        self.histories_read += 1
-        all_of_it = self.feeds[partition].changes[table]
-        found = [each for each in all_of_it if after < each.sequence_number <= until]
-        return FakeHistory(found, until, breaks_off=self.histories_read <= self.broken_histories)
-
-    def items(self, partition: int, table: int, sequence_number: int) -> FakeHistory:
-        """Return a history of items."""
-        latest: dict[bytes, Change] = {}
-        for each in self.feeds[partition].changes[table]:
-            if each.sequence_number <= sequence_number:
-                latest[each.pk] = each
-        found = [
-            replace(each, old=None, sequence_number=place, is_read=True)
-            for place, (_, each) in enumerate(sorted(latest.items()), 1)
+    def _read_past(self, partition: int, cut: PartitionCut, read: PastRead, done: OnPast) -> None:
+        """Answer a read of the past, five changes or items at a time."""
+        self.past_reads += 1
+        assert isinstance(cut, Position)
+        if self.past_reads in self.failing_past_reads:
+            done(ServiceUnavailableError(), cut)
+            return
+        until = sequence_number(cut.offset, cut.index or 0, 9999)
+        cut = replace(cut, time_ms=START_MS)
+        assert isinstance(read, ReadChanges | ScanRequest)
+        earlier = [
+            each for each in self.feeds[partition].changes[read.table] if each.sequence_number <= until
         ]
-        return FakeHistory(found, sequence_number)
+        if isinstance(read, ReadChanges):
+            after = read.after_sequence_number
+            found = [each for each in earlier if each.sequence_number > after]
+            is_end = len(found) <= 5
+            following = until if is_end else found[4].sequence_number
+            done(Changes(found[:5], following, after, is_end, START_MS), cut)
+            return
+        latest = {(each.pk, each.sk): each.new for each in earlier}
+        items = [
+            item for key, item in sorted(latest.items()) if item and (read.start is None or key > read.start)
+        ]
+        last = None if len(items) <= 5 else items[4]
+        done(Page(items[:5], 5, 5, last, 0), cut)
 
     # What happened
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Success, Unsubscribed
-from tests.unit.streams.delivery.stage import FakeHistory, Stage, key
+from tests.unit.streams.delivery.stage import Stage, key
 
 
 @pytest.mark.parametrize("result", [Unsubscribed("410 Gone"), "no result"], ids=["gone", "unforeseen"])
@@ -68,7 +68,7 @@ async def test_the_history_of_a_deleted_table_is_read_once() -> None:
     await asyncio.sleep(60)
 
     assert {"last words", *(f"k{nth}" for nth in range(100))} == set(stage.keys())
-    assert 1 == stage.histories_read
+    assert 1 == stage.past_reads
     assert ["its tables are gone"] == stage.ended
 
 
@@ -92,14 +92,14 @@ async def test_a_write_during_the_history_of_a_deleted_table_arrives() -> None:
     for each in ("a", "b"):
         stage.feed.write(each)
     stage.feed.trim_horizon[1] = stage.feed.end
-    history = stage.changes
+    read_past = stage.feed.as_of
 
-    def write_and_read(partition: int, table: int, after: int, until: int) -> FakeHistory:
+    def write_and_read(*read: Any) -> None:
         stage.feed.write("last words")
         stage.gone = {1}
-        return history(partition, table, after, until)
+        read_past(*read)
 
-    stage.changes = write_and_read  # type: ignore[method-assign]
+    stage.feed.as_of = write_and_read
 
     stage.started()
     await asyncio.sleep(60)
@@ -123,7 +123,7 @@ async def test_a_replay_of_trimmed_changes_ends_with_its_history() -> None:
         await asyncio.sleep(1)
 
     assert ["a"] == stage.keys()
-    assert 1 == stage.histories_read
+    assert 1 == stage.past_reads
     assert ["done"] == stage.ended
 
 

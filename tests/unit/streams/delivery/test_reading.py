@@ -52,17 +52,17 @@ def test_a_checkpoint_below_the_trim_horizon_loses_nothing() -> None:
     assert ["a", *[f"k{nth}" for nth in range(30)]] == stage.keys()
 
 
-async def test_a_history_that_breaks_off_continues_where_it_was() -> None:
+async def test_a_failed_read_of_the_past_continues_where_it_was() -> None:
     stage = Stage()
     for nth in range(30):
         stage.feed.write(f"k{nth}")
     trim(stage.feed, kept=4)
-    stage.broken_histories = 2
+    stage.failing_past_reads = {2, 4}
 
     await settled(stage)
 
     assert [f"k{nth}" for nth in range(30)] == stage.keys()
-    assert 3 == stage.histories_read
+    assert 6 + 2 == stage.past_reads
     assert not stage.ended
 
 

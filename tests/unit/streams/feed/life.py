@@ -5,7 +5,7 @@ that the item was different before, and that the table's stream was enabled.
 """
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,16 @@ from foldb.log.commands import Command
 from foldb.log.local import LocalLog
 from foldb.log.local.reader import LogReader
 from foldb.materializer.feed_requests import Changes, FeedRequest, ReadChanges
+from foldb.materializer.history.epochs import Epochs, memory_history
+from foldb.materializer.history.history import PartitionCut
+from foldb.materializer.history.reads import read_past
 from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.snapshots import Snapshots
 from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
 from foldb.model.values import dump
-from foldb.streams.feed import ChangeStore, Feed, change_writer, segment_files, segments
-from foldb.streams.feed.replay_worker import ReplayTask, replay
+from foldb.streams.feed import ChangeStore, Feed, change_writer, segments
 from foldb.streams.feed.serial_executor import outcome_of
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import Inline
@@ -107,12 +109,15 @@ class Life:
         self.starts = 0
         self.retention_ms = retention_ms
         self.segment_bytes = segment_bytes
-        self.rebuilt: list[tuple[int, int, int]] = []
+        self.rebuilt: list[
+            tuple[int, int]
+        ] = []  # the segments that were read from the past: table, last number
         self.start()
 
     def start(self) -> None:
         """Start with the files on the disk."""
         self.starts += 1
+        self.past: Epochs | None = None
         self.loop = FakeLoop(self.now)
         self.log = LocalLog(
             FOLDER,
@@ -139,7 +144,7 @@ class Life:
             store,
             retention_ms=self.retention_ms,
             recent_bytes=6000,
-            rebuild=self.rebuild,
+            read_past=self.read_past,
         )
         self.worker = Worker(
             self.log,
@@ -171,15 +176,16 @@ class Life:
         self.disk.power_cut(self.dice)
         self.start()
 
-    def rebuild(self, table: int, after: int, until: int, done: Any) -> None:
-        """Rebuild a segment from the log, as a helper process does."""
-        self.rebuilt.append((table, after, until))
-        task = ReplayTask(0, table, after, until, is_segment=True)
-        folder = CHANGES / "past"
-        snapshots = Snapshots(FOLDER, self.disk)
-        reader = LogReader(FOLDER, self.disk)
-        made = outcome_of(lambda: replay(reader, task, folder, lambda _: None, snapshots, self.disk))
-        done(made or folder / segment_files.file_name(table, after), lambda: None)
+    def read_past(self, cut: PartitionCut, read: Any, done: Any) -> None:
+        """Read the past from the log, as the history process does."""
+        if self.past is None:
+            self.past = memory_history(LogReader(FOLDER, self.disk), 0)
+        self.past.catch_up()
+        page, position = read_past(self.past.history, cut, replace(read, limit=4), 1)
+        assert isinstance(page, Changes)
+        if page.is_end:
+            self.rebuilt.append((read.table, read.until))
+        done(page, position)
 
     def snapshot(self) -> None:
         """Make a snapshot."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, ReadChanges
-from foldb.model.errors import InternalServerError, LogError
+from foldb.model.errors import InternalServerError
 from foldb.streams.feed import change_writer, repairs
 from foldb.streams.feed.change_codec import BlockHead
 from foldb.streams.feed.durable_offset import FILE_NAME
@@ -219,7 +219,7 @@ def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
     path = CHANGES / files(life.disk)[1]
     flip(life, path, -1)
     held = Held()
-    life.feed.repairs._rebuild = lambda *task: held.submit(lambda: life.rebuild(*task), lambda _: None)
+    life.feed.repairs._read_past = lambda *read: held.submit(lambda: life.read_past(*read), lambda _: None)
     answers: list[object] = []
     for _ in range(2):
         life.partition.feed(ReadChanges(life.table, 0), lambda answer, _: answers.append(answer))
@@ -231,8 +231,9 @@ def test_readers_of_a_damaged_segment_wait_and_then_fail(life: Life) -> None:
 
     life.loop.advance(20.0)
     assert [True, True] == [isinstance(answer, InternalServerError) for answer in answers]
-    held.run()
-    life.writing.run()
+    while held.jobs:
+        held.run()
+        life.writing.run()
     life.check()
     assert 1 == len(life.rebuilt)
 
@@ -243,11 +244,11 @@ def test_a_failed_rebuild_stays_an_error(life: Life, caplog: pytest.LogCaptureFi
     flip(life, path, -1)
     asked = []
 
-    def refuse(*task: Any) -> None:
-        asked.append(task)
-        task[-1](LogError("the log is damaged too"), lambda: None)
+    def refuse(cut: Any, read: Any, done: Any) -> None:
+        asked.append(read)
+        done(InternalServerError("the log is damaged too"), cut)
 
-    life.feed.repairs._rebuild = refuse
+    life.feed.repairs._read_past = refuse
     answers: list[object] = []
     for _ in range(3):
         life.partition.feed(ReadChanges(life.table, 0), lambda answer, _: answers.append(answer))
@@ -260,7 +261,7 @@ def test_a_failed_rebuild_stays_an_error(life: Life, caplog: pytest.LogCaptureFi
     assert "the log is damaged too; its readers get an error" in caplog.text
 
     life.loop.advance(repairs.RETRY_S)
-    life.feed.repairs._rebuild = life.rebuild
+    life.feed.repairs._read_past = life.read_past
     life.check()
     assert 0 == life.feed.repairs.damaged
 
@@ -274,7 +275,7 @@ def test_a_segment_removed_during_its_rebuild_stays_removed() -> None:
     path = CHANGES / files(life.disk)[0]
     flip(life, path, -1)
     held = Held()
-    life.feed.repairs._rebuild = lambda *task: held.submit(lambda: life.rebuild(*task), lambda _: None)
+    life.feed.repairs._read_past = lambda *read: held.submit(lambda: life.read_past(*read), lambda _: None)
     answers: list[Any] = []
     life.partition.feed(ReadChanges(table, 0), lambda answer, _: answers.append(answer))
     life.reading.run()

@@ -16,7 +16,7 @@ from foldb.materializer.feed_requests import (
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
-from foldb.streams.feed import feed
+from foldb.streams.feed import shards
 from tests.unit.materializer.ledger import define
 from tests.unit.streams.feed.bench import NO_STREAM, SHARD_MS, STREAM, Bench
 from tests.unit.streams.feed.life import Life, make_small
@@ -189,8 +189,8 @@ def test_ended_capture_periods_cost_a_write_nothing(
         looks.append(len(windows))
         return window_of(windows, number)
 
-    window_of = feed._window_of
-    monkeypatch.setattr(feed, "_window_of", notify)
+    window_of = shards.window_of
+    monkeypatch.setattr(shards, "window_of", notify)
     table = bench.create()
     for _ in range(3):
         bench.loop.advance(1)
