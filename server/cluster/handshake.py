@@ -1,7 +1,7 @@
 """Mutual authentication: both ends of a connection prove that they know the cluster's secret and have the same log.
 
     caller ──► hello: version, log, nonce, revision
-           ◄── version, log, nonce, HMAC(secret, "listener" + nonces + log)
+           ◄── version, log, nonce, HMAC(secret, "listener" + nonces + log), revision
     caller ──► HMAC(secret, "caller" + nonces + log)
 
 The secret is never sent. The proof of one end cannot be used as the proof of the other, and each connection has new
@@ -36,7 +36,7 @@ class Identity(NamedTuple):
 
 
 def hello(identity: Identity, nonce: bytes) -> PlainValue:
-    """Return the first frame of either end: a caller adds its revision, a listener its proof."""
+    """Return the first frame of either end: a caller adds its revision, a listener its proof and its revision."""
     return [MAGIC, VERSION, identity.log_id, nonce]
 
 

@@ -76,11 +76,15 @@ class Unsent(NamedTuple):
     full: bool = False
 
 
+class Unknown(NamedTuple):
+    """The other node runs an earlier release, which does not have the method; the call was not sent."""
+
+
 class Lost(NamedTuple):
     """It is unknown whether the call was executed."""
 
 
-CallResult: TypeAlias = Answered | NotHere | Unsent | Lost
+CallResult: TypeAlias = Answered | NotHere | Unsent | Unknown | Lost
 OnResult: TypeAlias = Callable[[CallResult], None]
 
 MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
@@ -190,6 +194,7 @@ class _Connection(Frames):
         self._link = link
         self._identity = identity
         self._nonce = nonce
+        self._revision = 0
         self._calls: dict[int, _Call] = {}
         self._last_call_id = 0
         self._in_flight_bytes = 0
@@ -212,6 +217,7 @@ class _Connection(Frames):
     def _authenticate(self, value: PlainValue) -> None:
         nonce, more = read_hello(value, self._identity)
         check_proof(more and more[0], self._identity, "listener", self._nonce, nonce)
+        self._revision = reading(int, more[1]) if len(more) > 1 else 0
         self.trust()
         self.send([proof(self._identity, "caller", self._nonce, nonce)])
         self.authenticated.set_result(None)
@@ -222,6 +228,9 @@ class _Connection(Frames):
     ) -> None:
         if self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
             on_result(Unsent(full=True))
+            return
+        if method.since > self._revision:
+            on_result(Unknown())
             return
         self._last_call_id += 1
         size = self.send([self._last_call_id, method.code, partition_id, method.arguments(*arguments)])

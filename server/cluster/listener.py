@@ -20,7 +20,7 @@ from .handshake import NONCE_BYTES, Identity, check_proof, hello, proof, read_he
 from .link import PeerAddress
 from .messages import encode_position
 from .node_calls import NodeHandlers
-from .wire import ANSWERED, CALL, FAILED, FEED, METHODS, NODE, NOT_HERE, WireError, reading
+from .wire import ANSWERED, CALL, FAILED, FEED, METHODS, NODE, NOT_HERE, REVISION, WireError, reading
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class _Caller(Frames):
             self._reads_time = bool(revision) and reading(int, revision[0]) >= 1
             ours = listener.random_bytes(NONCE_BYTES)
             self._nonces = theirs, ours
-            self.send([*hello(identity, ours), proof(identity, "listener", theirs, ours)])
+            self.send([*hello(identity, ours), proof(identity, "listener", theirs, ours), REVISION])
         else:
             check_proof(isinstance(value, list) and value and value[0], identity, "caller", *self._nonces)
             self._is_authenticated = True

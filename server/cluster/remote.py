@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...log.commands import Command, Position
 from ...materializer.feed_requests import FeedRequest, OnFed
@@ -32,8 +32,12 @@ from ...materializer.partition import (
     ScanRequest,
 )
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
-from .link import Answered, CallResult, Link, Lost, Timeouts, Unsent
+from .link import Answered, CallResult, Link, Lost, Timeouts, Unknown, Unsent
 from .wire import AS_OF, FEED, GET, GET_ALL, GET_ISOLATED, QUERY, REACH, SCAN, STATUS, SUBMIT, Method
+
+_EARLIER_RELEASE: Final = (
+    "The node of this partition runs an earlier release without this read: upgrade it and try again."
+)
 
 PartitionRoute: TypeAlias = Partition | Link | None
 """Where a partition is served: in this process, on another node, or nowhere at the moment."""
@@ -131,6 +135,8 @@ class RemotePartition:
                 self._refuse(call, InternalServerError())
             case Unsent(full=True):
                 self._refuse(call, ThrottlingError("Rate of requests exceeds the allowed throughput."))
+            case Unknown():
+                self._refuse(call, ServiceUnavailableError(_EARLIER_RELEASE))
             case _:
                 self._retry_later(call)
 

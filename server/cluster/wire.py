@@ -23,10 +23,10 @@ from .codec import PlainValue
 VERSION: Final = 1
 """The version of the protocol. Both ends of a connection must have the same."""
 
-REVISION: Final = 1
-"""The revision of answers that a caller reads, sent in its hello. From 1 on they may end with log time.
+REVISION: Final = 2
+"""The revision of the protocol, which both ends send in their hello; an earlier release sends none.
 
-A caller of an earlier release sends none, and receives answers of four members.
+A caller of revision 1 reads answers that end with log time. A listener of revision 2 has the method `as_of`.
 """
 
 FRAME_BYTES: Final = 48 * 1024 * 1024
@@ -49,6 +49,7 @@ class Method:
     Attributes:
         is_repeatable: Whether a second call does no harm, so that a call whose answer was lost is made again.
         has_position: Whether the result has a position.
+        since: The revision of listeners from which on they have the method; an earlier one closes the connection.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Method:
     read_result: Callable[[PlainValue, Any], Any]
     is_repeatable: bool = True
     has_position: bool = True
+    since: int = 0
 
 
 def _or_error(encode: Callable[[Any], PlainValue]) -> Callable[[Any], PlainValue]:
@@ -189,6 +191,7 @@ AS_OF: Final = Method(
     lambda data, limits: list(messages.decode_past(data, limits)),
     _or_error(messages.encode_past_answer),
     _read_or_error(messages.decode_past_answer),
+    since=2,
 )
 
 METHODS: Final = (SUBMIT, GET, GET_ALL, GET_ISOLATED, QUERY, SCAN, REACH, STATUS, NODE, FEED, CALL, AS_OF)

@@ -15,7 +15,7 @@ from foldb.model.errors import CertificateError
 from foldb.server.cluster.bootstrap import _tls
 from foldb.server.cluster.handshake import NONCE_BYTES, Identity, hello, proof
 from foldb.server.cluster.link import Answered, Lost, NotHere, Unsent
-from foldb.server.cluster.wire import GET, NODE, REACH, STATUS, frame
+from foldb.server.cluster.wire import GET, LENGTH, NODE, REACH, STATUS, frame, unpacked
 from foldb.server.settings import Settings
 from tests.behaviour.auth.certificates import Files, make_certificates
 from tests.behaviour.cluster.peers import (
@@ -149,8 +149,8 @@ async def test_the_proof_of_the_listener_does_not_prove_the_caller() -> None:
         nonce = bytes(NONCE_BYTES)
         writer.write(frame(hello(IDENTITY, nonce)))
         data = await reader.read(1000)
-        shown = data[-32:]
-        assert hmac.compare_digest(shown, proof(IDENTITY, "listener", nonce, data[-66:-34]))
+        _, _, _, theirs, shown, *_ = unpacked(data[LENGTH.size :])
+        assert hmac.compare_digest(shown, proof(IDENTITY, "listener", nonce, theirs))
         writer.write(frame([shown]) + frame([1, 1, 3, list(KEY)]))
 
         assert b"" == await reader.read(1000)

@@ -113,7 +113,7 @@ async def test_a_caller_gets_the_answer_that_it_reads(revision: list[int], membe
             return unpacked(await reader.readexactly(length))
 
         writer.write(frame([*hello(IDENTITY, nonce), *revision]))
-        *_, theirs, _ = await read()
+        _, _, _, theirs, *_ = await read()
         writer.write(frame([proof(IDENTITY, "caller", nonce, theirs)]))
         writer.write(frame([1, GET.code, AT.partition, [7, b"car", b"", True]]))
 

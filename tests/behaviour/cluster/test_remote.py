@@ -4,8 +4,12 @@ import asyncio
 from functools import partial
 from typing import Any
 
+import pytest
+
 from foldb.log.commands import Delete, Position, Transact
 from foldb.materializer.fold.outcomes import Applied, Failed, Transacted
+from foldb.materializer.history.history import TimeCut
+from foldb.materializer.history.requests import DescribeTables
 from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
 from foldb.model.errors import (
     InternalServerError,
@@ -14,6 +18,7 @@ from foldb.model.errors import (
     ThrottlingError,
 )
 from foldb.server.cluster import link as links
+from foldb.server.cluster import listener
 from foldb.server.cluster.remote import PartitionRoute, RemotePartition
 from tests.behaviour.cluster.peers import AT, QUICK, Told, answered, nobody, peers, until
 from tests.unit.log.samples import CONTEXT
@@ -35,6 +40,25 @@ class Ways:
     def _now(self, number: int, seen: Position | None) -> PartitionRoute:
         self.asked.append(seen)
         return self.way
+
+
+async def test_a_node_of_an_earlier_release_is_not_asked_for_the_past(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would close the connection, with all calls in flight."""
+    monkeypatch.setattr(listener, "REVISION", 1)
+    async with peers() as all_:
+        told = Told((b"{}", 2))
+        link = all_.link(await all_.listen(told))
+        await until(lambda: link.is_up)
+        remote = Ways(link).remote()
+
+        error, _ = await answered(lambda done: remote.as_of(TimeCut(5), DescribeTables(()), done))
+        got, _ = await answered(lambda done: remote.get(7, b"car", b"", True, done))
+
+        assert isinstance(error, ServiceUnavailableError)
+        assert "runs an earlier release" in error.message
+        assert ((b"{}", 2), 1) == (got, len(told.asked))
 
 
 async def test_every_call_of_the_seam_crosses() -> None:
