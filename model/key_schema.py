@@ -205,6 +205,8 @@ def _value_reader(attribute: KeyAttribute) -> KeyReader:
 
 def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> KeyReader:
     readers = tuple(_reader((attribute,)) for attribute in attributes)
+    if len(readers) == 1:
+        return _part_reader(readers[0])
 
     def read(item: Item) -> bytes | None:
         parts = []
@@ -214,6 +216,16 @@ def _parts_reader(attributes: tuple[KeyAttribute, ...]) -> KeyReader:
                 return None
             parts.append(keys.part(data))
         return b"".join(parts)
+
+    return read
+
+
+def _part_reader(reader: KeyReader) -> KeyReader:
+    part = keys.part
+
+    def read(item: Item) -> bytes | None:
+        data = reader(item)
+        return None if data is None else part(data)
 
     return read
 

@@ -18,20 +18,30 @@ from ...model.capacity import index_write_units
 from ...model.limits import Limits
 from ...model.values import Item, dump, item_size
 from .state import Index, Table
-from .storage import Stored
+from .storage import UNKNOWN, Stored
 
 EntryKey: TypeAlias = tuple[bytes, bytes]
 
 
 @dataclass(slots=True)
 class IndexUpdate:
-    """The update of one index by a write: the entry to remove, the entry to store, and the write units."""
+    """The update of one index by a write.
+
+    Attributes:
+        index: The index.
+        old_key: The key of the entry before the write.
+        new_key: The key of the entry after it. Another key than `old_key` has no entry yet.
+        entry: The entry to store.
+        units: The write units.
+        old_entry: The entry at `new_key` before the write; UNKNOWN if that would have to be read or computed.
+    """
 
     index: Index
     old_key: EntryKey | None
     new_key: EntryKey | None
     entry: Stored | None
     units: int
+    old_entry: Stored | None
 
 
 def entry_key(index: Index, item: Item, pk: bytes, sk: bytes) -> EntryKey | None:
@@ -100,8 +110,12 @@ def index_updates(
             old_size = None if before is None or source is None else before.size(index)
             entry = None if after is None or target is None else after.entry(index)
         new_size = None if entry is None else entry[1]
-        units = index_write_units(old_size, new_size, moved=source != target, changed=True)
-        updates.append(IndexUpdate(index, source, target, entry, units))
+        moved = source != target
+        old_entry = None
+        if old is not None and not moved:
+            old_entry = UNKNOWN if index.kept is not None or index.is_filling else old[1]
+        units = index_write_units(old_size, new_size, moved=moved, changed=True)
+        updates.append(IndexUpdate(index, source, target, entry, units, old_entry))
     return updates
 
 
@@ -166,4 +180,4 @@ def apply_index_updates(updates: list[IndexUpdate]) -> None:
             update.index.store.remove(*update.old_key)
         if update.new_key is not None:
             assert update.entry is not None
-            update.index.store.put(*update.new_key, update.entry)
+            update.index.store.put(*update.new_key, update.entry, update.old_entry)

@@ -18,13 +18,16 @@ give the same answers; their history does not matter.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 from ...model.keys import Slots, key_hash, slot
 
 # An item at rest: its canonical bytes and its size by DynamoDB's rule. A plain tuple, not a NamedTuple, because the
 # garbage collector stops tracking only plain tuples of atoms.
 Stored: TypeAlias = tuple[bytes, int]
+
+UNKNOWN: Final[Stored] = (b"", -1)
+"""Is passed or returned where the item at a key is not known; compared by `is`."""
 
 EncodedKey: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
 
@@ -79,8 +82,12 @@ class Store(Protocol):
         """Return the item at a key."""
         ...
 
-    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
-        """Store an item; return the item that it replaces."""
+    def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
+        """Store an item; return the item that it replaces.
+
+        `old` is that item, or None if there is none; a caller that does not know it passes UNKNOWN. A store on disk
+        spares a read with it.
+        """
         ...
 
     def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
@@ -392,15 +399,15 @@ class MemoryStore:
             return held.get(sk)
         return _alone(held, sk)
 
-    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
-        """Store an item; return the item that it replaces."""
+    def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
+        """Store an item; return the item that it replaces. `old` is not used: it is found on the way."""
         slot_number = self._slot_number(pk)
         contents = self._slots.get(slot_number)
         if contents is None:
             contents = self._slots[slot_number] = _Slot()
             insort(self._occupied, slot_number)
         held = contents.get(pk)
-        old: Stored | None = None
+        old = None
         if type(held) is Collection:
             old = held.put(sk, stored)
         elif held is None:

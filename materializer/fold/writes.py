@@ -101,7 +101,7 @@ def store(
         if old is not None:
             table.items.remove(pk, sk)
     elif old is None or old[0] != new[0]:
-        table.items.put(pk, sk, new)
+        table.items.put(pk, sk, new, old)
     if decision.index_updates:
         if state.partitions == 1:
             apply_index_updates(decision.index_updates)

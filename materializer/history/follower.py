@@ -70,6 +70,8 @@ _KEEPS_DEFINITIONS: Final = frozenset(
     )
 )
 
+_ITEM_WRITES: Final = frozenset((Put, Update, Delete))
+
 Clock = Callable[[], float]
 
 
@@ -277,6 +279,14 @@ class Follower:
             self._save()
             self._next_save_at = self._clock() + _CHECKPOINT_SPACING * (self._clock() - started_at)
 
+    def begin_write(self, offset: int, index: int) -> bool:
+        """Set the times of the version that a write of an item will write; return whether it has no other effect."""
+        state = self.state
+        if state.partitions > 1:
+            return False
+        self._writer.begin_write(state.log_time, pack_position(self._base + offset, index))
+        return True
+
     def begin_command(self, offset: int, index: int, command: Command) -> None:
         """Set the times of the versions that the command will write."""
         effective = log_time = self.state.log_time
@@ -360,6 +370,9 @@ class _Steps(Sequence[Command]):
     def __iter__(self) -> Iterator[Command]:
         follower, offset = self._follower, self._offset
         for index, command in enumerate(self._commands):
+            if type(command) in _ITEM_WRITES and follower.begin_write(offset, index):
+                yield command
+                continue
             follower.begin_command(offset, index, command)
             yield command
             follower.end_command(offset, index, command)

@@ -54,6 +54,11 @@ def unpack_position(packed: int) -> tuple[int, int]:
     return packed >> _INDEX_BITS, packed & LAST_INDEX
 
 
+def inverse(number: int) -> bytes:
+    """Return half of a stamp, for a time or a packed position."""
+    return (_LAST - number).to_bytes(8, "big")
+
+
 def stamp(time_ms: int, packed: int) -> bytes:
     """Return the stamp of a version, or of a cut by position."""
     return _STAMP.pack(_LAST - time_ms, _LAST - packed)
@@ -85,16 +90,17 @@ def is_visible(version: bytes, cut: bytes) -> bool:
 
 
 class StoreKeys:
-    """Computes the keys of one store. The last partition key is kept, because a write first reads its item."""
+    """Computes the keys of one store. The last key is kept, because a write first reads its item."""
 
-    __slots__ = ("_id", "_last", "_last_hash", "_last_pk", "_owner", "prefix")
+    __slots__ = ("_id", "_key", "_last", "_last_hash", "_last_pk", "_owner", "_sk", "prefix")
 
     def __init__(self, store_id: int) -> None:
         self._id = store_id
         self._owner = blake2b(store_id.to_bytes(8, "big"), digest_size=8)
         self.prefix = store_id.to_bytes(4, "big")
         self._last_pk: bytes | None = None
-        self._last_hash = self._last = b""
+        self._last_hash = self._last = self._key = b""
+        self._sk: bytes | None = None
 
     def collection(self, pk: bytes) -> bytes:
         """Return the beginning of all keys under a partition key."""
@@ -103,13 +109,17 @@ class StoreKeys:
             hashed.update(pk)
             self._last_hash = hashed.digest()
             self._last = self.prefix + self._last_hash + part(pk)
-            self._last_pk = pk
+            self._last_pk, self._sk = pk, None
         return self._last
 
     def key(self, pk: bytes, sk: bytes) -> bytes:
         """Return the key of an item."""
-        collection = self._last if pk == self._last_pk else self.collection(pk)
-        return collection + sk.replace(b"\0", _ESCAPED_NUL) + _END
+        if pk != self._last_pk:
+            self.collection(pk)
+        if sk != self._sk:
+            self._key = self._last + sk.replace(b"\0", _ESCAPED_NUL) + _END
+            self._sk = sk
+        return self._key
 
     def slot_of(self, pk: bytes) -> int:
         """Return the slot of a partition key."""

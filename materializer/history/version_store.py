@@ -10,19 +10,16 @@ its stamp, and writes the versions of whole records only.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..fold.storage import HASHES, Stored, WriteObserver
+from ..fold.storage import HASHES, UNKNOWN, Stored, WriteObserver
 from .engine import Batch, Engine
 from .past_store import walk_back, walk_on
 from .timeline import Figures, change_of, put_late_row, put_timeline_row
-from .version_keys import NEWEST, StoreKeys, read_key, read_stamp, stamp
+from .version_keys import NEWEST, StoreKeys, inverse, read_key, read_stamp, stamp
 
 # Newest versions that are kept in memory, in two generations: the older one is dropped when the younger is full.
 _GENERATION_BYTES: Final = 32 << 20
 _VERSION_BYTES: Final = 250  # of a kept version, in addition to its item
 _SIZES_KEPT: Final = 10_000  # item collections whose size is kept
-
-UNKNOWN: Final = (b"", -1)
-"""The result of a lookup that finds nothing."""
 
 
 class VersionWriter:
@@ -31,6 +28,7 @@ class VersionWriter:
     Attributes:
         batch: The batch that the next `flush` writes.
         stamp: The stamp of the versions that the current command writes.
+        put_version: Adds a version to the batch.
         log_stamp: The stamp of the global index entries that it writes, which have the log time (fold/messages.py).
         is_late: Whether the effective time is below the log time.
         unflushed: The newest versions that are not in the engine yet.
@@ -43,12 +41,14 @@ class VersionWriter:
     __slots__ = (
         "_cursor",
         "_engine",
+        "_inverse_time",
         "_log_time",
         "_older",
         "batch",
         "is_late",
         "kept_bytes",
         "log_stamp",
+        "put_version",
         "recent",
         "stamp",
         "touched",
@@ -58,7 +58,8 @@ class VersionWriter:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._log_time = 0
+        self._log_time = -1
+        self._inverse_time = b""
         self.touched: list[VersionStore] = []
         self.stamp = self.log_stamp = NEWEST
         self.is_late = False
@@ -67,7 +68,7 @@ class VersionWriter:
 
     def reset(self) -> None:
         """Drop everything that is not written."""
-        self.batch: Batch = self._engine.batch()
+        self._begin_batch()
         self.unflushed: dict[bytes, Stored | None] = {}
         self.recent: dict[bytes, Stored | None] = {}
         self._older: dict[bytes, Stored | None] = {}
@@ -79,13 +80,24 @@ class VersionWriter:
         """Take the newest versions that a writer of the same items has kept in memory. The other writer has ended."""
         self.recent, self._older, self.kept_bytes = other.recent, other._older, other.kept_bytes
 
+    def _begin_batch(self) -> None:
+        self.batch: Batch = self._engine.batch()
+        self.put_version = self.batch.put_version
+
+    def begin_write(self, log_time: int, packed: int) -> None:
+        """Set the command whose versions follow. They count from the log time."""
+        if log_time != self._log_time:
+            self._log_time = log_time
+            self._inverse_time = inverse(log_time)
+        self.stamp = self.log_stamp = self._inverse_time + inverse(packed)
+        self.is_late = False
+
     def begin_command(self, log_time: int, effective_time: int, packed: int) -> None:
         """Set the command whose versions follow."""
-        self._log_time = log_time
-        self.stamp = self.log_stamp = stamp(effective_time, packed)
-        self.is_late = effective_time < log_time
-        if self.is_late:
-            self.log_stamp = stamp(log_time, packed)
+        self.begin_write(log_time, packed)
+        if effective_time < log_time:
+            self.stamp = stamp(effective_time, packed)
+            self.is_late = True
 
     def find(self, key: bytes) -> Stored | None:
         """Return the newest version of a key that is not in `recent`, and keep it there."""
@@ -114,7 +126,7 @@ class VersionWriter:
         """Write the batch."""
         assert not self.touched, "a batch has whole records"
         self.batch.write()
-        self.batch = self._engine.batch()
+        self._begin_batch()
         self.versions += len(self.unflushed)
         self.unflushed.clear()
         if self.kept_bytes > _GENERATION_BYTES:
@@ -130,7 +142,7 @@ class VersionWriter:
 
     def close(self) -> None:
         """Free the cursor and the batch: nothing is read or written afterwards."""
-        del self._cursor, self.batch
+        del self._cursor, self.batch, self.put_version
 
 
 class VersionStore:
@@ -189,10 +201,14 @@ class VersionStore:
         """Return the item at a key."""
         return self._newest(self._keys.key(pk, sk))
 
-    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
-        """Store an item; return the item that it replaces. An equal item gets no version."""
+    def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
+        """Store an item; return the item that it replaces, which is read if it is UNKNOWN.
+
+        An equal item gets no version.
+        """
         key = self._keys.key(pk, sk)
-        old = self._newest(key)
+        if old is UNKNOWN:
+            old = self._newest(key)
         if old is None or old[0] != stored[0]:
             self._write(pk, sk, key, old, stored)
         return old
@@ -247,10 +263,16 @@ class VersionStore:
         writer, changes = self._writer, self.changes
         if not changes:
             writer.touched.append(self)
-        count_growth = (new is not None) - (old is not None)
-        size_growth = (0 if new is None else new[1]) - (0 if old is None else old[1])
+        if old is None:
+            count_growth, size_growth = 1, 0
+        else:
+            count_growth, size_growth = 0, -old[1]
+        if new is None:
+            count_growth -= 1
+        else:
+            size_growth += new[1]
         version = key + (writer.log_stamp if self.is_global_index else writer.stamp)
-        writer.batch.put_version(version, new)
+        writer.put_version(version, new)
         writer.unflushed[key] = writer.recent[key] = new
         changes.append(change_of(version, count_growth, size_growth))
         self.count += count_growth
