@@ -35,7 +35,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "flat", "scans", "feed", "cluster")
+_WITH_WRK = ("rates", "batches", "flat", "scans", "feed", "history", "cluster")
 
 
 def main() -> None:

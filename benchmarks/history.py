@@ -2,16 +2,13 @@
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
 
-import orjson
-
-from foldb.log.commands import Command, DefineTable, Position, Put
+from foldb.log.commands import Command, Position
 from foldb.log.local import LocalLog
 from foldb.materializer.fold.read_requests import QueryRequest
 from foldb.materializer.fold.state import PartitionState
@@ -19,13 +16,10 @@ from foldb.materializer.history.epochs import Epochs, open_history
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.refold import refold
-from foldb.model.limits import MODERN
-from foldb.model.values import check_item, dump
 
-from . import logs
+from . import logs, past_requests
 from .options import Options
 from .peers import temporary_folder
-from .requests import TABLE, item
 from .tables import at_least, at_most, show
 
 GOAL_PUTS = 60_000
@@ -54,13 +48,15 @@ def measure(options: Options) -> None:
     ]
     rows = []
     with temporary_folder() as folder:
-        logs.append(folder, [_table(), *_puts(keys, dice)], create=True)
+        logs.append(folder, [logs.table(), *logs.changing_puts(keys, dice)], create=True)
         used, elapsed, follower = _follow(folder)
         rate = f"{at_least(len(keys) / used / GOAL_PUTS, 1)} of {GOAL_PUTS:,}"
         rows.append(["puts", f"{len(keys) / used:,.0f}/s, {rate}; {len(keys) / elapsed:,.0f}/s elapsed"])
         rows += [_in_memory(folder, len(keys)), *_reads(follower, keys), _bytes(folder, follower)]
     with temporary_folder() as folder:
-        commands: Iterator[Command] = chain([_table(_INDEX)], _puts(keys[:_KEYS], dice), logs.updates(keys))
+        commands: Iterator[Command] = chain(
+            [logs.table(_INDEX)], logs.changing_puts(keys[:_KEYS], dice), logs.updates(keys)
+        )
         logs.append(folder, commands, create=True)
         used, elapsed, follower = _follow(folder)
         count = len(keys[:_KEYS]) + len(keys)
@@ -74,6 +70,7 @@ def measure(options: Options) -> None:
         rows += [_in_memory(folder, count), _bytes(folder, follower)]
     show("history", ["", "figure"], rows)
     _pages(options, dice)
+    past_requests.measure(options)
 
 
 def _pages(options: Options, dice: random.Random) -> None:
@@ -84,7 +81,7 @@ def _pages(options: Options, dice: random.Random) -> None:
             continue
         keys = [("user#1", f"order#{dice.randrange(1000):04}") for _ in range(versions)]
         with temporary_folder() as folder:
-            logs.append(folder, [_table(), *_puts(keys, dice)], create=True)
+            logs.append(folder, [logs.table(), *logs.changing_puts(keys, dice)], create=True)
             _, _, follower = _follow(folder)
             for name, forward in (("forward", True), ("backward", False)):
                 request = QueryRequest(
@@ -153,19 +150,3 @@ def _in_memory(folder: Path, count: int) -> list[str]:
     state, start = PartitionState(), time.process_time()
     refold(state, LocalLog.open_reader(folder / "data").read(0))
     return ["the same fold in memory", f"{count / (time.process_time() - start):,.0f}/s"]
-
-
-def _table(*indexes: dict[str, Any]) -> DefineTable:
-    request: dict[str, Any] = {**TABLE}
-    if indexes:
-        attributes = [*request["AttributeDefinitions"], {"AttributeName": "status", "AttributeType": "S"}]
-        request |= {"GlobalSecondaryIndexes": list(indexes), "AttributeDefinitions": attributes}
-    return DefineTable("CreateTable", 0, orjson.dumps(request), "0" * 36, logs.CONTEXT)
-
-
-def _puts(keys: Iterable[tuple[str, str]], dice: random.Random) -> Iterator[Put]:
-    """Yield puts of items of 200 bytes, half of them random."""
-    for pk, sk in keys:
-        value = {**item(pk, sk), "note": {"S": dice.randbytes(50).hex()}}
-        size = check_item(value, MODERN)
-        yield Put(logs.FIRST_TABLE, pk.encode(), sk.encode(), dump(value), size, logs.CONTEXT)

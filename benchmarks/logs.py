@@ -4,12 +4,16 @@ A million items take minutes over a socket and seconds in the log.
 """
 
 import os
+import random
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from foldb.log.commands import Command, Context, Entry, Expression, Put, Update
+import orjson
+
+from foldb.log.commands import Command, Context, DefineTable, Entry, Expression, Put, Update
 from foldb.log.local import LocalLog
 from foldb.log.log import Appended
 from foldb.model.errors import LogError
@@ -76,6 +80,23 @@ def updates(keys: Iterable[tuple[str, str]]) -> Iterator[Update]:
     )
     for pk, sk in keys:
         yield Update(FIRST_TABLE, pk.encode(), sk.encode(), CONTEXT, expression)
+
+
+def table(*indexes: dict[str, Any]) -> DefineTable:
+    """Return the command that creates the benchmarks' table, with global indexes."""
+    request: dict[str, Any] = {**TABLE}
+    if indexes:
+        attributes = [*request["AttributeDefinitions"], {"AttributeName": "status", "AttributeType": "S"}]
+        request |= {"GlobalSecondaryIndexes": list(indexes), "AttributeDefinitions": attributes}
+    return DefineTable("CreateTable", 0, orjson.dumps(request), "0" * 36, CONTEXT)
+
+
+def changing_puts(keys: Iterable[tuple[str, str]], dice: random.Random) -> Iterator[Put]:
+    """Yield puts of items of 200 bytes, half of them random."""
+    for pk, sk in keys:
+        value = {**item(pk, sk), "note": {"S": dice.randbytes(50).hex()}}
+        size = check_item(value, MODERN)
+        yield Put(FIRST_TABLE, pk.encode(), sk.encode(), dump(value), size, CONTEXT)
 
 
 def _groups(commands: Iterable[Command]) -> Iterator[list[Command]]:

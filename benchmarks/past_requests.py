@@ -1,0 +1,151 @@
+"""Measure reads of the past over HTTP, beside live ones, and the cost of a followed history for the server."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import chain
+from statistics import median, quantiles
+from typing import Any
+
+from foldb.log.local import LocalLog
+
+from . import load, logs
+from .options import Options
+from .peers import FOLDB, Peer, Running, running, temporary_folder
+from .requests import Client, orders
+from .tables import at_most, show
+
+GOAL_PAGE_MS = 20
+GOAL_FIRST_PAGE_MS = 300
+GOAL_PUT = 1.02
+_VERSIONS_PER_ITEM = 10
+_PER_COLLECTION = 100
+_REQUESTS = 500
+_CONNECTIONS = 32
+_FOLLOWED = Peer("followed", lambda port, folder: [*FOLDB.command(port, folder), "--history"])
+
+
+def measure(options: Options) -> None:
+    """Print milliseconds of requests by one client, and the processor time of a put."""
+    with temporary_folder() as folder:
+        items = max(_PER_COLLECTION, options.items // _VERSIONS_PER_ITEM)
+        keys = list(orders(items // _PER_COLLECTION, _PER_COLLECTION))
+        dice = random.Random(9)  # noqa: S311  the same load in each run
+        logs.append(
+            folder,
+            chain([logs.table()], logs.changing_puts(keys * _VERSIONS_PER_ITEM, dice)),
+            create=True,
+        )
+        positions = LocalLog.open_reader(folder / "data").end(0)
+        with running(_FOLLOWED, options.port, folder) as server, Client(server.url) as client:
+            _await_history(client, positions - 1)
+            title = f"{len(keys) * _VERSIONS_PER_ITEM:,} versions of {len(keys):,} items, one connection, over HTTP"
+            show(title, ["", "p50", "p99", ""], list(_reads(client, keys, positions, dice)))
+    show("processor time of the server a put, 32 connections", ["", ""], [_puts(options)])
+
+
+def _await_history(client: Client, position: int) -> None:
+    """Wait until the history has folded the log."""
+    while True:
+        try:
+            client.call("GetItem", _get(f"orders@{position}", ("user#1", "order#1")))
+        except SystemExit:  # not folded yet
+            continue
+        return
+
+
+def _reads(
+    client: Client, keys: list[tuple[str, str]], positions: int, dice: random.Random
+) -> Iterator[list[str]]:
+    def cut() -> str:
+        return f"orders@{dice.randrange(positions // 2, positions)}"
+
+    def query(table: str) -> dict[str, Any]:
+        pk = {":p": {"S": dice.choice(keys)[0]}}
+        return {
+            "TableName": table,
+            "KeyConditionExpression": "pk = :p",
+            "ExpressionAttributeValues": pk,
+            "Limit": 100,
+        }
+
+    def scan(table: str) -> dict[str, Any]:
+        segment = dice.randrange(64)
+        return {"TableName": table, "TotalSegments": 64, "Segment": segment, "Limit": 100}
+
+    first = min(_timed(client, "Scan", lambda: {"TableName": cut()}, 5))
+    yield [
+        "first page of a Scan at a new cut",
+        f"{first:.1f} ms",
+        "",
+        at_most(first, GOAL_FIRST_PAGE_MS, " ms"),
+    ]
+    gets: dict[str, Callable[[], dict[str, Any]]] = {
+        "live": lambda: _get("orders", dice.choice(keys)),
+        "past": lambda: _get(cut(), dice.choice(keys)),
+    }
+    taken: dict[str, list[float]] = {"live": [], "past": []}
+    for _ in range(_REQUESTS):  # in turn, so that both share the load of the machine
+        for name, request in gets.items():
+            taken[name] += _timed(client, "GetItem", request, 1)
+    live, past = median(taken["live"]), median(taken["past"])
+    yield ["live GetItem", f"{live:.2f} ms", _p99(taken["live"]), ""]
+    goal = round(live * 2 + 1, 2)
+    yield ["past GetItem", f"{past:.2f} ms", _p99(taken["past"]), f"p50 {at_most(past, goal, ' ms')}"]
+    for operation, request_of in (("Query", query), ("Scan", scan)):
+        at_cuts = _timed(client, operation, lambda made=request_of: made(cut()), _REQUESTS)  # type: ignore[misc]
+        slowest = quantiles(at_cuts, n=100)[98]
+        yield [
+            f"past {operation} of 100",
+            f"{median(at_cuts):.2f} ms",
+            _p99(at_cuts),
+            f"p99 {at_most(slowest, GOAL_PAGE_MS, ' ms')}",
+        ]
+
+
+def _timed(client: Client, operation: str, request: Callable[[], dict[str, Any]], count: int) -> list[float]:
+    """Return the milliseconds of requests."""
+    taken = []
+    for _ in range(count):
+        body = request()
+        start = time.perf_counter()
+        client.text(operation, body)
+        taken.append((time.perf_counter() - start) * 1000)
+    return taken
+
+
+def _puts(options: Options) -> list[str]:
+    """Compare the processor time of a put in two servers, one with a history that follows."""
+    used: dict[str, list[float]] = {FOLDB.name: [], _FOLLOWED.name: []}
+    with ExitStack() as stack:
+        servers = {}
+        for place, peer in enumerate((FOLDB, _FOLLOWED)):
+            servers[peer.name] = stack.enter_context(running(peer, options.port + place))
+            with Client(servers[peer.name].url) as client:
+                client.fill(options.keys)
+        for _ in range(options.rounds):
+            for name, server in servers.items():
+                used[name].append(_processor_us(server, options))
+    plain, followed = (median(used[name]) for name in (FOLDB.name, _FOLLOWED.name))
+    ratio = median([b / a for a, b in zip(used[FOLDB.name], used[_FOLLOWED.name], strict=True)])
+    return [
+        "alone, and beside a history that follows",
+        f"{plain:.1f} us, {followed:.1f} us; {at_most(ratio, GOAL_PUT)}",
+    ]
+
+
+def _processor_us(server: Running, options: Options) -> float:
+    before = server.cpu_seconds()
+    rate = load.rate(
+        server.url, "fresh", keys=options.keys, seconds=options.seconds, connections=_CONNECTIONS
+    )
+    return (server.cpu_seconds() - before) / (rate.requests * options.seconds) * 1e6
+
+
+def _get(table: str, key: tuple[str, str]) -> dict[str, Any]:
+    return {"TableName": table, "Key": {"pk": {"S": key[0]}, "sk": {"S": key[1]}}}
+
+
+def _p99(taken: list[float]) -> str:
+    return f"{quantiles(taken, n=100)[98]:.2f} ms"
