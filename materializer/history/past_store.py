@@ -13,12 +13,21 @@ from typing import Final, NoReturn
 from ..fold.storage import HASHES, Stored, WriteObserver
 from .engine import Engine, VersionCursor
 from .timeline import Figures, figures_at, late_growth
-from .version_keys import AFTER_OLDEST, STAMP_BYTES, StoreKeys, is_visible, read_key
+from .version_keys import (
+    AFTER_OLDEST,
+    POSITION_AT,
+    STAMP_BYTES,
+    StoreKeys,
+    is_visible,
+    read_key,
+    read_sort_key,
+)
 
 PAGE_LOOKS: Final = 10_000
 """The versions that one page looks at, at most."""
 
 # Older versions of a key that are passed one by one, before a seek passes the rest. A seek costs about four steps.
+# After a seek the next key gets no steps, until a key has no older version.
 _STEPS: Final = 4
 
 
@@ -111,8 +120,9 @@ class PastStore:
         """Return the items under `pk` with low <= sort key < high."""
         walk = walk_back if reverse else walk_on
         first, end = self._keys.range(pk, low, high)
+        sort_part = len(self._keys.collection(pk))
         for key, stored in walk(self._engine.versions(), first, end, self._cut, self._looks):
-            yield read_key(key)[2], stored
+            yield read_sort_key(key, sort_part), stored
 
     def scan(
         self, start: tuple[int, bytes, bytes] | None = None, hash_low: int = 0, hash_high: int = HASHES
@@ -142,11 +152,13 @@ def walk_on(
     cursor: VersionCursor, first: bytes, end: bytes, cut: bytes, looks: Looks | None = None
 ) -> Iterator[tuple[bytes, Stored]]:
     """Yield key and item of the keys between both bounds, in their order."""
+    last_position = cut[POSITION_AT:]
+    steps = _STEPS
     at = cursor.seek(first)
     while at is not None and at < end:
-        key = at[:-STAMP_BYTES]
+        key, written = at[:-STAMP_BYTES], at[-STAMP_BYTES:]
         looked = 1
-        if not is_visible(at[-STAMP_BYTES:], cut):
+        if written < cut or written[POSITION_AT:] < last_position:  # is_visible, without a call
             at = cursor.seek(key + cut)
             looked += 1
             while at is not None and at.startswith(key) and not is_visible(at[-STAMP_BYTES:], cut):
@@ -158,13 +170,17 @@ def walk_on(
             if stored is not None:
                 yield key, stored
             at = cursor.next()
-            for _ in range(_STEPS):
-                if at is None or not at.startswith(key):
+            left = steps
+            while at is not None and at.startswith(key):
+                if not left:
+                    at = cursor.seek(key + AFTER_OLDEST)
+                    steps = 0  # the next key probably has many versions too
                     break
                 at = cursor.next()
                 looked += 1
+                left -= 1
             else:
-                at = cursor.seek(key + AFTER_OLDEST)
+                steps = _STEPS
         if looks is not None and not looks.take(looked):
             looks.stopped_at = stored or _oldest(cursor, key)
             return

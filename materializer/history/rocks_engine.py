@@ -163,33 +163,37 @@ class _Batch:
 
 
 class _RowCursor:
-    """A cursor over one column family."""
+    """A cursor over one column family. Its methods of the iterator are bound once: a page calls them for each item."""
 
-    __slots__ = ("_iterator",)
+    __slots__ = ("_key", "_next", "_seek", "_seek_back", "_status", "_value")
 
     def __init__(self, iterator: RdictIter) -> None:
-        self._iterator = iterator
+        self._key, self._value, self._status = iterator.key, iterator.value, iterator.status
+        self._next, self._seek, self._seek_back = iterator.next, iterator.seek, iterator.seek_for_prev
 
     def seek(self, key: bytes) -> bytes | None:
-        self._iterator.seek(key)
-        return self._key()
+        self._seek(key)
+        at: bytes | None = self._key()
+        if at is None:
+            _checked(self._status)
+        return at
 
     def seek_back(self, key: bytes) -> bytes | None:
-        self._iterator.seek_for_prev(key)
-        return self._key()
+        self._seek_back(key)
+        at: bytes | None = self._key()
+        if at is None:
+            _checked(self._status)
+        return at
 
     def next(self) -> bytes | None:
-        self._iterator.next()
-        return self._key()
+        self._next()
+        at: bytes | None = self._key()
+        if at is None:
+            _checked(self._status)
+        return at
 
     def value(self) -> Any:
-        return self._iterator.value()
-
-    def _key(self) -> bytes | None:
-        key: bytes | None = self._iterator.key()
-        if key is None:
-            _checked(self._iterator.status)
-        return key
+        return self._value()
 
 
 class _VersionCursor(_RowCursor):
@@ -198,7 +202,7 @@ class _VersionCursor(_RowCursor):
     __slots__ = ()
 
     def value(self) -> Stored | None:
-        data: bytes = self._iterator.value()
+        data: bytes = self._value()
         return (data[_SIZE_BYTES:], int.from_bytes(data[:_SIZE_BYTES], "big")) if data else None
 
 

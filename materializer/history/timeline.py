@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from .engine import Batch, Engine, RowCursor
-from .version_keys import STAMP_BYTES, offset_of, pack_position, read_stamp
+from .version_keys import LAST_INDEX, STAMP_BYTES, offset_of, pack_position, read_stamp, unpack_position
 
 TIMELINE: Final = b"T"
 LATE: Final = b"L"
@@ -141,6 +141,8 @@ def figures_at(engine: Engine, store_id: int, packed: int) -> Figures:
     at = cursor.seek_back(prefix + _U64.pack(offset_of(packed)))
     if at is None or not at.startswith(prefix):
         return Figures(0, 0)
+    if unpack_position(packed)[1] == LAST_INDEX:  # after the whole record
+        return Figures(*_FIGURES.unpack_from(cursor.value()))
     figures, versions = _read_row(at, cursor.value())
     later = [version for version in versions if version.position > packed]
     return Figures(

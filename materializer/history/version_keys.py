@@ -20,6 +20,8 @@ from typing import Final
 from ...model.keys import key_hash, part, split
 
 STAMP_BYTES: Final = 16
+POSITION_AT: Final = 8
+"""The place of the position in a stamp."""
 NEWEST: Final = bytes(STAMP_BYTES)
 """The stamp at which the newest version is visible."""
 AFTER_OLDEST: Final = b"\xff" * STAMP_BYTES + b"\0"
@@ -86,7 +88,7 @@ def read_stamp(data: bytes) -> tuple[int, int]:
 
 def is_visible(version: bytes, cut: bytes) -> bool:
     """Return whether a read at the cut may find the version; both are stamps."""
-    return version >= cut and version[8:] >= cut[8:]
+    return version >= cut and version[POSITION_AT:] >= cut[POSITION_AT:]
 
 
 class StoreKeys:
@@ -156,3 +158,8 @@ def read_key(key: bytes) -> tuple[int, bytes, bytes]:
     """Return hash, partition key and sort key of a key."""
     pk, sk = split(key[COLLECTION_PREFIX_BYTES:])
     return int.from_bytes(key[4:COLLECTION_PREFIX_BYTES], "big"), pk, sk
+
+
+def read_sort_key(key: bytes, start: int) -> bytes:
+    """Return the sort key of a key, whose part begins at `start`."""
+    return key[start : -len(_END)].replace(_ESCAPED_NUL, b"\0")

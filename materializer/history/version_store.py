@@ -105,9 +105,13 @@ class VersionWriter:
         if found is UNKNOWN:
             at = self._cursor.seek(key)
             found = self._cursor.value() if at is not None and at.startswith(key) else None
-        self.recent[key] = found
-        self.kept_bytes += _VERSION_BYTES if found is None else _VERSION_BYTES + found[1]
+        self.keep(key, found)
         return found
+
+    def keep(self, key: bytes, newest: Stored | None) -> None:
+        """Keep the newest version of a key that is not in `recent`."""
+        self.recent[key] = newest
+        self.kept_bytes += _VERSION_BYTES if newest is None else _VERSION_BYTES + newest[1]
 
     def end_record(self, offset: int) -> None:
         """Add the timeline's rows of a record."""
@@ -209,6 +213,8 @@ class VersionStore:
         key = self._keys.key(pk, sk)
         if old is UNKNOWN:
             old = self._newest(key)
+        elif key not in self._writer.recent:
+            self._writer.keep(key, old)
         if old is None or old[0] != stored[0]:
             self._write(pk, sk, key, old, stored)
         return old

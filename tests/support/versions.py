@@ -11,7 +11,7 @@ from foldb.materializer.fold import fold
 from foldb.materializer.fold.messages import effective_time
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
-from foldb.materializer.fold.storage import MemoryStore, Store, Stored
+from foldb.materializer.fold.storage import UNKNOWN, MemoryStore, Store, Stored
 
 
 class Version(NamedTuple):
@@ -73,11 +73,12 @@ class _Recording(MemoryStore):  # type: ignore[misc]  # final in the product alo
         self._id = owner
         self._record = record
 
-    def put(self, pk: bytes, sk: bytes, stored: Stored) -> Stored | None:
-        old = super().put(pk, sk, stored)
-        if old is None or old[0] != stored[0]:
+    def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
+        replaced = super().put(pk, sk, stored)
+        assert old is UNKNOWN or old == replaced, f"the fold takes {old} for the item at {pk!r}, {sk!r}"
+        if replaced is None or replaced[0] != stored[0]:
             self._record(self._id, pk, sk, stored)
-        return old
+        return replaced
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         old = super().remove(pk, sk)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldb.materializer.fold.storage import HASHES, MemoryStore, Stored
+from foldb.materializer.fold.storage import HASHES, UNKNOWN, MemoryStore, Stored
 from foldb.materializer.fold.view import StoreView
 from foldb.materializer.history.engine import Engine
 from foldb.materializer.history.memory_engine import MemoryEngine
@@ -48,7 +48,9 @@ class Built:
         if item is None:
             assert self.model.pop((pk, sk), None) == self.store.remove(pk, sk)
         else:
-            assert self.model.get((pk, sk)) == self.store.put(pk, sk, item)
+            replaced = self.model.get((pk, sk))
+            known = replaced if item[1] % 2 else UNKNOWN
+            assert replaced == self.store.put(pk, sk, item, known)
             self.model[pk, sk] = item
 
     def in_scan_order(self) -> list[tuple[int, bytes, bytes, Stored]]:
@@ -94,9 +96,9 @@ class _Stepping:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def put(self, pk: bytes, sk: bytes, item: Stored) -> Stored | None:
+    def put(self, pk: bytes, sk: bytes, item: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
         self.versions.next_command()
-        return self.store.put(pk, sk, item)
+        return self.store.put(pk, sk, item, old)
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         self.versions.next_command()

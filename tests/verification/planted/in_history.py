@@ -152,7 +152,7 @@ BUGS = [
         "a cut by position shows what was folded after it",
         """
 @ materializer/history/version_keys.py
--    return version >= cut and version[8:] >= cut[8:]
+-    return version >= cut and version[POSITION_AT:] >= cut[POSITION_AT:]
 +    return version >= cut
 """,
         CUTS,
@@ -197,10 +197,28 @@ BUGS = [
         "a range skips nothing behind a key with many versions",
         """
 @ materializer/history/past_store.py
--            else:
--                at = cursor.seek(key + AFTER_OLDEST)
+-                    at = cursor.seek(key + AFTER_OLDEST)
+-                    steps = 0  # the next key probably has many versions too
 """,
         CUTS,
+    ),
+    bug(
+        "a range by position shows what was folded after it",
+        """
+@ materializer/history/past_store.py
+-        if written < cut or written[POSITION_AT:] < last_position:  # is_visible, without a call
++        if written < cut:
+""",
+        CUTS,
+    ),
+    bug(
+        "an item without an entry in a new index is taken for one with an entry",
+        """
+@ materializer/fold/index_entries.py
+-            old_entry = UNKNOWN if index.kept is not None or index.is_filling else old[1]
++            old_entry = UNKNOWN if index.kept is not None else old[1]
+""",
+        "tests/unit/materializer/partitions/test_versions.py",
     ),
     bug(
         "a page that looked at too many deleted keys ends the query",
