@@ -8,7 +8,7 @@ from foldb.log.commands import Backfill, Commit, Context, Record, Relay, Transac
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.state import TransactionId
 from tests.support.versions import Recorder, Version, check_newest, check_order
-from tests.unit.materializer.ledger import CONTEXT, START, define, index_request, put
+from tests.unit.materializer.ledger import CONTEXT, START, Ledger, define, index_request, put
 from tests.unit.materializer.partitions.cluster import Cluster
 from tests.unit.materializer.partitions.life import Life, _update
 from tests.unit.materializer.random_log import random_log
@@ -65,6 +65,25 @@ def test_the_newest_versions_of_one_partition_are_its_state(seed: int) -> None:
         count = len(found)
     check_newest(found, state)
     check_order(found)
+
+
+def test_a_write_during_a_backfill_writes_the_missing_entry() -> None:
+    """The fold passes a store the entry that a write replaces, but an item may have none before the backfill."""
+    ledger = Ledger()
+    cars = ledger.create("Cars")
+    item = {"pk": {"S": "a"}, "g": {"S": "1"}}
+    ledger.fold(put(cars, item))
+    create = {"GlobalSecondaryIndexUpdates": [{"Create": index_request("global", "g")}]}
+    attributes = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "g")]
+    ledger.fold(define("UpdateTable", cars.definition.id, {**create, "AttributeDefinitions": attributes}))
+    [index] = cars.definition.indexes
+    ledger.fold(put(cars, {**item, "b": {"S": "2"}}))
+    ledger.fold(Backfill(cars.definition.id, index.id, 10, CONTEXT), put(cars, {**item, "b": {"S": "3"}}))
+
+    for _, found in written(ledger.records):
+        pass
+
+    assert 2 == len([version for version in found if version.store == index.id])
 
 
 class Held:
