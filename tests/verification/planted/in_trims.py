@@ -56,6 +56,24 @@ BUGS = [
         TRIM,
     ),
     bug(
+        "a history looks for a trim before it looks at the log",
+        """
+@ materializer/history/epochs.py
+-        return has_more or self._log.begin(self._partition) != self._begin
++        return has_more
+""",
+        "tests/behaviour/cli/test_trim.py::test_a_deleted_token_is_in_no_part_after_a_trim",
+    ),
+    bug(
+        "a server does not announce its trim to the histories",
+        """
+@ server/partitions/retention.py
+-        self._on_removed()
++        assert self._on_removed
+""",
+        "tests/behaviour/cli/test_trim.py::test_a_deleted_token_is_in_no_part_after_a_trim",
+    ),
+    bug(
         "a trim passes the checkpoint of a subscription",
         """
 @ materializer/trim.py
