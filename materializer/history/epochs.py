@@ -316,6 +316,10 @@ class Epochs:
         except DamagedHistoryError as error:
             self._drop(epoch, str(error))
             return True
+        except HorizonError:  # a trim removed the records that were next
+            self._log.end(self._partition)  # the log is looked at again
+            self._trim()
+            return True
         if follower.is_full:
             epoch.end, epoch.last = follower.end_here(), follower.last
             follower.history.end_offset = self._genesis.base + epoch.end.offset

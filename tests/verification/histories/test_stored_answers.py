@@ -237,5 +237,5 @@ def test_stored_answers_survive_every_change(partitions: int, seed: int, tmp_pat
     with PowerDisk(tmp_path, megabytes=256) as disk:
         has_power_cuts = seed % 2 == 0
         folder = disk.folder if has_power_cuts else tmp_path / "data"
-        life = Life(folder, tmp_path / "clock", partitions, seed, 300, disk if has_power_cuts else None)
+        life = Life(folder, tmp_path / "clock", partitions, seed, 100, disk if has_power_cuts else None)
         _check(life, *changes)

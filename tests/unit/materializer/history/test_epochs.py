@@ -12,6 +12,8 @@ import pytest
 
 from foldb.log.commands import Context, Position, Record, Skip
 from foldb.log.local.filesystem import SystemFilesystem
+from foldb.log.local.reader import LogReader
+from foldb.materializer.fold.dump import digest
 from foldb.materializer.history.engine import DamagedHistoryError
 from foldb.materializer.history.epoch_storage import EpochMemory
 from foldb.materializer.history.epochs import (
@@ -25,12 +27,15 @@ from foldb.materializer.history.history import NotFoldedError, PartitionCut, Tim
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.snapshots import Snapshots
+from tests.unit.log.fake_disk import FakeDisk
+from tests.unit.log.local_logs import FOLDER
 from tests.unit.materializer.history.killed import single_steps
 from tests.unit.materializer.history.past import ListLog, TimeModel, content, states
 from tests.unit.materializer.history.test_follower import crash
 from tests.unit.materializer.ledger import Ledger, put
 from tests.unit.materializer.partitions.life import Life
 from tests.unit.materializer.random_log import random_log
+from tests.unit.materializer.trim.trims import digest_of, filled, trim
 
 FLOOR = 3
 
@@ -246,6 +251,21 @@ def test_a_trim_at_a_boundary_deletes_whole_epochs(tmp_path: Path) -> None:
     assert numbers(kept) == numbers(follower.all())
     assert_equal_to_a_refold(follower, records)
     follower.close()
+
+
+def test_a_trim_of_records_that_are_being_folded_is_no_error() -> None:
+    disk = FakeDisk()
+    log = filled(disk)
+    reader = LogReader(FOLDER, disk)
+    follower = memory_history(reader, 0, clock=single_steps().__next__)
+    while follower.state.next_offset < 3:
+        follower.step()
+
+    trim(log, disk, 10**6)
+    follower.catch_up()
+
+    assert log.begin(0) == follower.all()[0].first > 3
+    assert digest_of(log) == digest(follower.state)
 
 
 def test_a_stop_while_a_base_is_copied_leaves_no_half_of_it(tmp_path: Path) -> None:
