@@ -106,12 +106,14 @@ class Life:
 
 
 def _children(process: int) -> list[int]:
-    text = Path(f"/proc/{process}/task/{process}/children").read_text()
-    return [int(each) for each in text.split()]
+    """Return the processes that a process has started, and those that they have started."""
+    texts = [each.read_text() for each in Path(f"/proc/{process}/task").glob("*/children")]
+    children = [int(word) for text in texts for word in text.split()]
+    return [*children, *(each for child in children for each in _children(child))]
 
 
 def _wait_for_end(processes: list[int]) -> None:
-    """Wait for the history process, which ends when its server does."""
+    """Wait for the history process and others, which end when their server does."""
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{each}/exe").exists() for each in processes):
         assert time.monotonic() < deadline, "a process outlives its server"
