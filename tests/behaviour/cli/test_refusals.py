@@ -109,8 +109,8 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("log cat --to 1.x", "`1.x` is not a position such as 10482, 10482.3 or 2:10482.3"),
         ("log cat --from " + "9" * 5000, "is not a position such as 10482, 10482.3 or 2:10482.3"),
         ("log tail -n -1", "-n"),
-        ("rebuild Music --to 1", "--to and --log need --into"),
-        ("rebuild Music --to 999 --into New", "the log ends at @"),
+        ("restore Music --as-of 1", "give one of --into NEW, --key WORD and --in-place"),
+        ("restore Music --as-of 1 --log . --in-place", "--log needs --into"),
         ("sample load music --events 4", "--events is for the sample `devices`"),
         ("serve --port 70000", "--port"),
         ("serve --port 0 --fsync maybe", "'maybe' is not one of 'always', 'interval', 'never'"),
@@ -167,7 +167,6 @@ def test_wrong_usage_is_said_in_a_sentence_with_the_next_step(
         ("table describe Nope", 3, "`foldb table list` lists the tables."),
         ("table delete Nope --yes", 3, "`foldb table list` lists the tables."),
         ("query Music x --index nope", 3, "Music has no index nope; its indexes: none"),
-        ("rebuild Nope --into New", 3, "there is no table Nope at @"),
         ("rebuild Music --index nope", 3, "has no index nope"),
         ("sample load nope", 3, "there is no sample nope; the samples are annotations, catalog,"),
         ("sample show goods --transaction x", 3, "goods has the transactions: item001-to-cx1"),
@@ -177,7 +176,6 @@ def test_wrong_usage_is_said_in_a_sentence_with_the_next_step(
         ("query Music x --where (", 7, "Invalid FilterExpression"),
         ("table create x id:S", 7, "length greater than or equal to 3"),
         ("sample load music", 7, "the table Music exists; give other names with --prefix"),
-        ("rebuild Music --into Music", 7, "the table Music exists; give another name with --into"),
         ("table wait Music --gone --timeout 0", 10, "Music is still there, after 0s"),
     ],
 )
@@ -258,7 +256,7 @@ READERS = (
     "log stats",
     "log tail",
     "verify",
-    "rebuild M --into N",
+    "restore M --as-of -0 --into N",
 )
 
 
