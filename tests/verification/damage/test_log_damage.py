@@ -9,6 +9,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -21,7 +22,7 @@ SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 
 # One in this many positions is tested: primes, so that every bit and every position in a block is covered.
-BIT, HEAD_BIT, LENGTH, ZEROS = (1, 1, 1, 1) if SOAK else (37, 163, 29, 53)
+BIT, HEAD_BIT, LENGTH, ZEROS, SECTORS = (1, 1, 1, 1, 1) if SOAK else (37, 163, 29, 53, 5)
 RANDOM = 2000 if SOAK else 20
 
 WHOLE = damage.sample(24, segment_bytes=10_260)
@@ -109,13 +110,13 @@ def test_zeros_behind_the_end_are_no_records(sample: Sample) -> None:
 
 @SAMPLES
 def test_swapped_sectors_of_acknowledged_records_are_detected(sample: Sample) -> None:
-    came = judged("swapped sectors", sample, damage.sector_swaps(sample))
+    came = judged("swapped sectors", sample, islice(damage.sector_swaps(sample), None, None, SECTORS))
     assert sample is TORN or not came[HARMLESS]
 
 
 @SAMPLES
 def test_a_misplaced_acknowledged_sector_is_detected(sample: Sample) -> None:
-    came = judged("copied sectors", sample, damage.sector_copies(sample))
+    came = judged("copied sectors", sample, islice(damage.sector_copies(sample), None, None, SECTORS))
     assert sample is TORN or not came[HARMLESS]
 
 

@@ -20,7 +20,7 @@ from tests.verification.fuzz.steps import bounded
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 SEEDS = range(20 if SOAK else 2)
-TEXTS = 50_000 if SOAK else 10_000
+TEXTS = 50_000 if SOAK else 5_000
 
 # Lines that an expression and its evaluation on a small item may execute: a constant, and a number a character.
 STEPS, STEPS_EACH = 4000, 120
