@@ -5,6 +5,7 @@ not, is answered from the current state.
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError, ResourceNotFoundError, ValidationError
@@ -81,11 +82,7 @@ class LocalPartition:
         done: OnFound,
     ) -> None:
         """Read items in isolation; a deleted table has none."""
-        tables = self._state.tables
-        done(
-            [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
-            self._worker.position,
-        )
+        self.get_all(keys, True, cast(OnItems, done))
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
         self._read_page(request, done)

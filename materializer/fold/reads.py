@@ -32,39 +32,9 @@ WORK_BYTES = 16 * 1024 * 1024
 _LOOK_BYTES = 32
 # The work of one portion, in the same unit: half a millisecond, the time of about ten gets.
 PORTION_BYTES: Final = 64 * 1024
-_UNBOUNDED: Final = 1 << 62
 # The fixed work of an entry, in the same unit: of a copied one, and of a decoded one.
 _ENTRY_BYTES = 128
 _DECODED_ENTRY_BYTES = 640
-
-
-def get(table: Table, pk: bytes, sk: bytes) -> Stored | None:
-    """Return the item at a key."""
-    return table.items.get(pk, sk)
-
-
-def query_page(table: Table, request: QueryRequest, page_bytes: int = MODERN.page_bytes) -> Page:
-    """Read a whole page of one item collection.
-
-    Raises:
-        ValidationError: The index does not exist or is being backfilled.
-    """
-    return _read_whole(PageReader(table, request, page_bytes))
-
-
-def scan_page(table: Table, request: ScanRequest, page_bytes: int = MODERN.page_bytes) -> Page:
-    """Read a whole page of the table or of one segment, in the order of hashes.
-
-    Raises:
-        ValidationError: The index does not exist or is being backfilled, or `start` belongs to another segment.
-    """
-    return _read_whole(PageReader(table, request, page_bytes))
-
-
-def _read_whole(reader: "PageReader") -> Page:
-    page = reader.read(_UNBOUNDED)
-    assert page is not None, "a portion without a bound is the whole page"
-    return page
 
 
 def segment_bounds(segment: int, segments: int) -> tuple[int, int]:

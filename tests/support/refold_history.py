@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from foldb.log.commands import Commit, Decide, Position, Record, Relay
 from foldb.log.log import ReadableLog
 from foldb.materializer.fold.outcomes import Outcome
-from foldb.materializer.fold.read_requests import Page, QueryRequest
-from foldb.materializer.fold.reads import Request, query_page, scan_page
+from foldb.materializer.fold.read_requests import Page
+from foldb.materializer.fold.reads import Request
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.transactions.participant import conclude
 from foldb.materializer.fold.transactions.state import TransactionId
 from foldb.materializer.history.history import NotFoldedError, PartitionCut, TimeCut
 from foldb.materializer.refold import refold, refold_log
 from foldb.model.limits import Limits
+from tests.support.pages import read_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,7 @@ class RefoldedState:
 
     def read_page(self, request: Request, page_bytes: int) -> Page:
         """Read a page of a Query or Scan."""
-        page = query_page if isinstance(request, QueryRequest) else scan_page
-        return page(self.tables[request.table], request, page_bytes)  # type: ignore[arg-type]  # each its own request
+        return read_page(self.tables[request.table], request, page_bytes)
 
 
 class RefoldHistory:

@@ -8,12 +8,13 @@ import pytest
 from foldb import expressions
 from foldb.log.commands import Delete
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
-from foldb.materializer.fold.reads import PORTION_BYTES, PageReader, query_page, scan_page
+from foldb.materializer.fold.reads import PORTION_BYTES, PageReader
 from foldb.materializer.fold.state import Table
 from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.model.errors import RequestError, ResourceNotFoundError, ValidationError
 from foldb.model.values import Item
+from tests.support.pages import read_page
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, index_request, put
 from tests.unit.materializer.test_worker import Bench
 
@@ -70,12 +71,6 @@ def some_request(dice: random.Random, table: Table) -> QueryRequest | ScanReques
     return QueryRequest(table.definition.id, index, pk, low, high, forward=dice.random() < 0.5, **common)
 
 
-def in_one_portion(table: Table, request: QueryRequest | ScanRequest, page_bytes: int) -> Page:
-    if isinstance(request, QueryRequest):
-        return query_page(table, request, page_bytes)
-    return scan_page(table, request, page_bytes)
-
-
 @pytest.mark.parametrize("seed", range(150))
 def test_writes_between_portions_do_not_show(seed: int) -> None:
     dice, ledger = random.Random(seed), Ledger()
@@ -84,7 +79,7 @@ def test_writes_between_portions_do_not_show(seed: int) -> None:
         write(dice, ledger, table)
     for _ in range(10):
         request, page_bytes = some_request(dice, table), dice.choice([1000, 1 << 20])
-        expected = in_one_portion(table, request, page_bytes)
+        expected = read_page(table, request, page_bytes)
         reader = PageReader(table, request, page_bytes)
         while (page := reader.read(dice.choice([1, 2000]))) is None:
             for _ in range(dice.randrange(4)):

@@ -8,12 +8,13 @@ import pytest
 
 from foldb import expressions
 from foldb.materializer.fold.index_entries import entry_key
-from foldb.materializer.fold.reads import get, query_page, scan_page, segment_bounds
+from foldb.materializer.fold.reads import segment_bounds
 from foldb.materializer.fold.state import Table
 from foldb.materializer.fold.storage import HASHES
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest
 from foldb.model.errors import ValidationError
 from foldb.model.values import Item, load
+from tests.support.pages import read_page
 from tests.unit.materializer.ledger import Ledger, index_request, put
 
 KB = 1024
@@ -45,7 +46,7 @@ def sort_keys(page: Page) -> list[str]:
 def pages(table: Table, request: QueryRequest) -> Iterator[Page]:
     """Follow LastEvaluatedKey to the end."""
     while True:
-        page = query_page(table, request)
+        page = read_page(table, request)
         yield page
         if page.last is None:
             return
@@ -64,18 +65,11 @@ def place(table: Table, index: str | None, key: Item) -> tuple[bytes, bytes]:
     return found
 
 
-def test_get_answers_with_the_item_as_it_rests(ledger: Ledger) -> None:
-    table = filled(ledger, [100])
-
-    assert get(table, b"p", b"0000") == table.items.get(b"p", b"0000")
-    assert get(table, b"p", b"0001") is None
-
-
 def test_a_query_goes_either_way(ledger: Ledger) -> None:
     table = filled(ledger, [50] * 3)
 
-    assert ["0000", "0001", "0002"] == sort_keys(query_page(table, collection(table)))
-    assert ["0002", "0001", "0000"] == sort_keys(query_page(table, collection(table, forward=False)))
+    assert ["0000", "0001", "0002"] == sort_keys(read_page(table, collection(table)))
+    assert ["0002", "0001", "0000"] == sort_keys(read_page(table, collection(table, forward=False)))
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -93,8 +87,8 @@ def test_a_page_resumes_after_an_item_that_is_gone(ledger: Ledger) -> None:
     table = filled(ledger, [50] * 3)
     table.items.remove(b"p", b"0001")
 
-    assert ["0002"] == sort_keys(query_page(table, collection(table, start=b"0001")))
-    assert ["0000"] == sort_keys(query_page(table, collection(table, start=b"0001", forward=False)))
+    assert ["0002"] == sort_keys(read_page(table, collection(table, start=b"0001")))
+    assert ["0000"] == sort_keys(read_page(table, collection(table, start=b"0001", forward=False)))
 
 
 def test_a_start_before_the_range_does_not_widen_it(ledger: Ledger) -> None:
@@ -102,21 +96,21 @@ def test_a_start_before_the_range_does_not_widen_it(ledger: Ledger) -> None:
     request = collection(table, start=b"0000")
     request.low, request.high = b"0002", b"0003"
 
-    assert ["0002"] == sort_keys(query_page(table, request))
+    assert ["0002"] == sort_keys(read_page(table, request))
 
 
 def test_a_page_that_ends_at_its_limit_always_has_a_last_key(ledger: Ledger) -> None:
     table = filled(ledger, [50] * 2)
 
-    assert query_page(table, collection(table, limit=2)).last == b'{"pk":{"S":"p"},"sk":{"S":"0001"}}'
-    assert query_page(table, collection(table, limit=3)).last is None
-    assert query_page(table, collection(table)).last is None
+    assert read_page(table, collection(table, limit=2)).last == b'{"pk":{"S":"p"},"sk":{"S":"0001"}}'
+    assert read_page(table, collection(table, limit=3)).last is None
+    assert read_page(table, collection(table)).last is None
 
 
 def test_a_page_ends_at_or_before_one_megabyte(ledger: Ledger) -> None:
     table = filled(ledger, [256 * KB] * 5)
 
-    page = query_page(table, collection(table))
+    page = read_page(table, collection(table))
 
     assert page.scanned == 4
     assert page.last == b'{"pk":{"S":"p"},"sk":{"S":"0003"}}'
@@ -132,20 +126,20 @@ def test_one_byte_more_and_the_item_goes_to_the_next_page(ledger: Ledger) -> Non
 def test_a_page_has_at_least_one_item(ledger: Ledger) -> None:
     table = filled(ledger, [300, 300])
 
-    assert query_page(table, collection(table), page_bytes=100).scanned == 1
+    assert read_page(table, collection(table), page_bytes=100).scanned == 1
 
 
 def test_sizes_are_summed_and_then_rounded(ledger: Ledger) -> None:
     table = filled(ledger, [64] * 1500)  # 96,000 bytes are 24 blocks of 4 KB
 
-    assert query_page(table, collection(table)).table_half_units == 24
-    assert query_page(table, collection(table, consistent=True)).table_half_units == 48
+    assert read_page(table, collection(table)).table_half_units == 24
+    assert read_page(table, collection(table, consistent=True)).table_half_units == 48
 
 
 def test_an_empty_page_costs_one_block(ledger: Ledger) -> None:
     table = ledger.create("Empty", "pk:S sk:S")
 
-    page = query_page(table, collection(table))
+    page = read_page(table, collection(table))
 
     assert (page.items, page.count, page.scanned, page.last) == ([], 0, 0, None)
     assert page.table_half_units == 1
@@ -156,10 +150,10 @@ def test_counting_filtering_and_projecting_change_no_cost(ledger: Ledger) -> Non
     drop_all = expressions.compile(filter="attribute_not_exists(d)")
     only_key = expressions.compile(projection="sk")
 
-    plain = query_page(table, collection(table))
-    counted = query_page(table, collection(table, count_only=True))
-    filtered = query_page(table, collection(table, plan=drop_all, values={}))
-    projected = query_page(table, collection(table, plan=only_key))
+    plain = read_page(table, collection(table))
+    counted = read_page(table, collection(table, count_only=True))
+    filtered = read_page(table, collection(table, plan=drop_all, values={}))
+    projected = read_page(table, collection(table, plan=only_key))
 
     assert plain.table_half_units == 13
     assert {13} == {page.table_half_units for page in (counted, filtered, projected)}
@@ -173,7 +167,7 @@ def test_a_limit_counts_items_before_the_filter(ledger: Ledger) -> None:
     values: dict[str, Item] = {":s": {"S": "0003"}}  # type: ignore[dict-item]
     plan = expressions.compile(filter="sk >= :s", values=values)
 
-    page = query_page(table, collection(table, limit=4, plan=plan, values=values))
+    page = read_page(table, collection(table, limit=4, plan=plan, values=values))
 
     assert ["0003"] == sort_keys(page)
     assert (page.count, page.scanned) == (1, 4)
@@ -185,7 +179,7 @@ def test_a_count_with_a_filter_counts_matching_items(ledger: Ledger) -> None:
     values: dict[str, Item] = {":s": {"S": "0003"}}  # type: ignore[dict-item]
     plan = expressions.compile(filter="sk >= :s", values=values)
 
-    page = query_page(table, collection(table, count_only=True, plan=plan, values=values))
+    page = read_page(table, collection(table, count_only=True, plan=plan, values=values))
 
     assert (page.items, page.count, page.scanned) == ([], 3, 6)
 
@@ -202,7 +196,7 @@ def scan(table: Table, **choices: object) -> list[str]:
     request = ScanRequest(table.definition.id, None, **choices)  # type: ignore[arg-type]
     seen: list[str] = []
     while True:
-        page = scan_page(table, request)
+        page = read_page(table, request)
         seen += [orjson.loads(item)["pk"]["S"] for item in page.items]
         if page.last is None:
             return seen
@@ -242,7 +236,7 @@ def test_a_segment_does_not_start_in_another(ledger: Ledger) -> None:
     foreign = scan(table, segment=1, segments=2)[0].encode()
 
     with pytest.raises(ValidationError, match=r"with correct Segment\. TotalSegments: 2 Segment: 0"):
-        scan_page(table, ScanRequest(table.definition.id, None, 0, 2, start=(foreign, b"")))
+        read_page(table, ScanRequest(table.definition.id, None, 0, 2, start=(foreign, b"")))
 
 
 def indexed(ledger: Ledger, projection: str = "ALL") -> Table:
@@ -286,7 +280,7 @@ def test_pages_of_equal_index_keys_neither_lose_nor_repeat(
 
 
 def test_the_last_key_of_an_index_holds_the_keys_of_table_and_index(ledger: Ledger) -> None:
-    page = query_page(table := indexed(ledger), of_index(table, "global", b"same", limit=1))
+    page = read_page(table := indexed(ledger), of_index(table, "global", b"same", limit=1))
 
     assert page.last == b'{"l":{"S":"same"},"pk":{"S":"p"},"sk":{"S":"0"}}'
 
@@ -294,7 +288,7 @@ def test_the_last_key_of_an_index_holds_the_keys_of_table_and_index(ledger: Ledg
 def test_an_index_returns_and_charges_its_projection(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
 
-    page = query_page(table, of_index(table, "local", b"p"))
+    page = read_page(table, of_index(table, "local", b"p"))
 
     assert page.items[0] == b'{"l":{"S":"same"},"pk":{"S":"p"},"sk":{"S":"0"}}'
     assert (page.table_half_units, page.index_half_units) == (0, 1)
@@ -303,7 +297,7 @@ def test_an_index_returns_and_charges_its_projection(ledger: Ledger) -> None:
 def test_a_local_index_fetches_unprojected_attributes_item_by_item(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
 
-    page = query_page(table, of_index(table, "local", b"p", all_attributes=True))
+    page = read_page(table, of_index(table, "local", b"p", all_attributes=True))
 
     assert all(b"xxx" in item for item in page.items)
     assert (page.table_half_units, page.index_half_units) == (5, 1)
@@ -313,8 +307,8 @@ def test_a_filter_sees_fetched_attributes(ledger: Ledger) -> None:
     table = indexed(ledger, projection="KEYS_ONLY")
     plan = expressions.compile(filter="attribute_exists(d)")
 
-    assert query_page(table, of_index(table, "local", b"p", plan=plan, values={})).count == 0
-    fetched = query_page(table, of_index(table, "local", b"p", plan=plan, values={}, all_attributes=True))
+    assert read_page(table, of_index(table, "local", b"p", plan=plan, values={})).count == 0
+    fetched = read_page(table, of_index(table, "local", b"p", plan=plan, values={}, all_attributes=True))
     assert fetched.count == 5
 
 
@@ -323,14 +317,14 @@ def test_fetched_items_count_towards_the_page(ledger: Ledger) -> None:
 
     request = of_index(table, "local", b"p", all_attributes=True)
 
-    assert query_page(table, request, page_bytes=2500).scanned == 2
+    assert read_page(table, request, page_bytes=2500).scanned == 2
 
 
 def test_an_index_that_is_not_there_is_named(ledger: Ledger) -> None:
     table = indexed(ledger)
 
     with pytest.raises(ValidationError, match="The table does not have the specified index: nope"):
-        query_page(table, of_index(table, "nope", b"p"))
+        read_page(table, of_index(table, "nope", b"p"))
 
 
 @pytest.mark.parametrize("size", [2_000, 100_000])
@@ -355,7 +349,7 @@ def steps(table: Table, after: bytes | None) -> int:
 
     sys.setprofile(count)
     try:
-        page = query_page(table, collection(table, start=after, limit=100))
+        page = read_page(table, collection(table, start=after, limit=100))
     finally:
         sys.setprofile(None)
     assert 100 == page.count

@@ -8,11 +8,11 @@ import pytest
 
 from foldb.log.commands import Position
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
-from foldb.materializer.fold.reads import query_page, scan_page
 from foldb.materializer.fold.state import Table
 from foldb.materializer.history.epochs import memory_history
 from foldb.materializer.history.version_history import VersionedState
 from foldb.model.values import load
+from tests.support.pages import read_page
 from tests.unit.materializer.history.past import ListLog, states
 from tests.unit.materializer.ledger import Ledger, delete, put
 from tests.unit.materializer.random_log import random_log
@@ -49,8 +49,7 @@ def test_a_page_at_a_cut_is_the_page_of_a_refold(seed: int, floor: float) -> Non
             for request in requests(dice, table):
                 if request.index is not None and table.indexes[request.index].definition.backfilling:
                     continue
-                live = query_page if isinstance(request, QueryRequest) else scan_page
-                expected: Page = live(table, request)  # type: ignore[arg-type]  # each takes its own request
+                expected = read_page(table, request)
                 assert expected == past.read_page(request), (offset, index, request)
                 pages += bool(expected.items)
     assert pages > 100, "some pages have items"
@@ -97,9 +96,7 @@ def test_a_page_ends_after_many_deleted_keys(forward: bool) -> None:
             break
         start = start_of(page)
 
-    whole = query_page(
-        ledger.state.tables[table], QueryRequest(table, None, b"q", b"", None, forward=forward)
-    )
+    whole = read_page(ledger.state.tables[table], QueryRequest(table, None, b"q", b"", None, forward=forward))
     assert whole.items == found
     assert 0 in sizes
     assert len(sizes) >= 3
@@ -118,7 +115,7 @@ def test_a_scan_ends_after_many_deleted_keys() -> None:
 
     found, pages = scanned(past, table.definition.id, looks=10)
 
-    assert scan_page(table, ScanRequest(table.definition.id, None)).items == found
+    assert read_page(table, ScanRequest(table.definition.id, None)).items == found
     assert pages > 5
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from foldb.log.commands import Command, Position
-from foldb.materializer.fold import reads
 from foldb.materializer.fold.outcomes import Completed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.fold.storage import Store
@@ -19,6 +18,7 @@ from foldb.materializer.partition import (
 )
 from foldb.model.errors import RequestError
 from foldb.model.slots import partition_of_key
+from tests.support.pages import read_page
 
 
 class FakePartition:
@@ -76,11 +76,11 @@ class FakePartition:
         self, request: QueryRequest, done: Callable[[Page | RequestError, ResultPosition], None]
     ) -> None:
         self.asked.append("query")
-        done(self.error or reads.query_page(self.tables[request.table], request), self.position)
+        done(self.error or read_page(self.tables[request.table], request), self.position)
 
     def scan(self, request: ScanRequest, done: Callable[[Page | RequestError, ResultPosition], None]) -> None:
         self.asked.append("scan")
-        done(self.error or reads.scan_page(self.tables[request.table], request), self.position)
+        done(self.error or read_page(self.tables[request.table], request), self.position)
 
     def reach(self, position: ResultPosition, done: Callable[[RequestError | None], None]) -> None:
         self.reached.append(position)

@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from foldb.materializer.fold.index_entries import entry_key
-from foldb.materializer.fold.reads import scan_page
 from foldb.materializer.fold.state import Table
 from foldb.materializer.partition import Page, ScanRequest
 from foldb.model.errors import InternalServerError, RequestError, ValidationError
 from foldb.model.values import load
 from foldb.server.routing import Router
+from tests.support.pages import read_page
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import Ledger, index_request, put
 from tests.unit.server.routing.fake_partitions import FakePartition, spread
@@ -102,7 +102,7 @@ def test_each_page_is_that_of_one_partition(
     router, loop, _ = over(ledger, partitions)
     choices = {"index": index, "limit": limit, "consistent": index is None}
 
-    alone = pages(table, lambda request: scan_page(table, request), **choices)
+    alone = pages(table, lambda request: read_page(table, request), **choices)
 
     assert alone == pages(table, lambda request: asked(router, loop, request), **choices)
 
@@ -115,7 +115,7 @@ def test_each_segment_is_that_of_one_partition(segments: int, index: str | None)
     for segment in range(segments):
         choices = {"index": index, "limit": 9, "segment": segment, "segments": segments}
 
-        alone = pages(table, lambda request: scan_page(table, request), **choices)
+        alone = pages(table, lambda request: read_page(table, request), **choices)
 
         assert alone == pages(table, lambda request: asked(router, loop, request), **choices)
 
@@ -130,7 +130,7 @@ def test_a_local_index_is_scanned_on_every_partition(segments: int, all_attribut
     several: list[bytes] = []
     for segment in range(segments):
         for read, into in (
-            (lambda request: scan_page(table, request), alone),
+            (lambda request: read_page(table, request), alone),
             (lambda request: asked(router, loop, request), several),
         ):
             into += [item for page in pages(table, read, segment=segment, **choices) for item in page[0]]
