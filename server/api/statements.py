@@ -51,7 +51,7 @@ from ...model.errors import (
     RequestError,
     ValidationError,
 )
-from ...model.limits import Limits
+from ...model.limits import MODERN, Limits
 from ...model.numbers import NOT_NUMERIC, UNDERFLOW
 from ...model.service import is_table
 from ...model.tables import name_of
@@ -134,7 +134,7 @@ def bound_statement(member: dict[str, Any], limits: Limits) -> Bound:
         ValidationError: The statement or a parameter is invalid; its parameters are checked first.
     """
     values = checked_parameters(member, limits)
-    bound = bind(parse(member["Statement"], limits), values)
+    bound = bind(parse(member["Statement"], MODERN), values)
     table = bound.kind.table
     if SEPARATOR not in table and not is_table(table):
         raise ValidationError(_INVALID_NAME)
@@ -188,11 +188,15 @@ def _check_exponent(text: str) -> None:
         raise ValidationError(UNDERFLOW)
 
 
-def demands(members: Iterable[dict[str, Any]], limits: Limits) -> Iterator[Demand]:
-    """Yield the rights that statements need. A malformed statement needs none: its handler refuses it."""
+def demands(members: Iterable[dict[str, Any]]) -> Iterator[Demand]:
+    """Yield the rights that statements need. A malformed statement needs none: its handler refuses it.
+
+    Both parse it with the same limits, so no statement is executed whose rights were not checked. The limits of the
+    database hold for its values, which become those of a classic request.
+    """
     for member in members:
         try:
-            kind = parse(member["Statement"], limits).kind
+            kind = parse(member["Statement"], MODERN).kind
         except ValidationError:
             continue
         action = _ACTIONS.get(type(kind).__name__, "PartiQLSelect")

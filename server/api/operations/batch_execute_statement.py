@@ -18,7 +18,7 @@ from ....model.errors import (
     ValidationError,
     truncated,
 )
-from ....model.limits import MODERN, Limits
+from ....model.limits import Limits
 from ...auth.rights import Demand
 from ...database import Database
 from ...routing import joined
@@ -46,7 +46,7 @@ class _Member:
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
-    return statements.demands(body["Statements"], MODERN)
+    return statements.demands(body["Statements"])
 
 
 @operation("BatchExecuteStatement", _demands)

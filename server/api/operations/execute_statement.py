@@ -8,7 +8,6 @@ import orjson
 
 from ....materializer.partition import ResultPosition
 from ....model.errors import RequestError
-from ....model.limits import MODERN
 from ...auth.rights import Demand
 from ...database import Database
 from .. import statements
@@ -19,7 +18,7 @@ from ..statements import StatementResult
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
-    return statements.demands([body], MODERN)
+    return statements.demands([body])
 
 
 @operation("ExecuteStatement", _demands)

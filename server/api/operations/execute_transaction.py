@@ -23,7 +23,6 @@ from ....model.errors import (
     ValidationError,
 )
 from ....model.key_schema import KEY_MISMATCH
-from ....model.limits import MODERN
 from ...auth.rights import Demand
 from ...database import Database
 from .. import statements
@@ -42,7 +41,7 @@ _NO_RETURNING = "RETURNING clause is not supported in ExecuteTransaction."
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
-    return statements.demands(body["TransactStatements"], MODERN)
+    return statements.demands(body["TransactStatements"])
 
 
 @operation("ExecuteTransaction", _demands)

@@ -20,6 +20,10 @@ BACKUP = f"{ARN}/backup/01700000000000-4e03bb28"
 
 # Each operation, the right that it needs on the table Cars, and a request.
 TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
+    "BatchExecuteStatement": (
+        Right.WRITE,
+        {"Statements": [{"Statement": "DELETE FROM Cars"}, {"Statement": "?"}]},
+    ),
     "BatchGetItem": (Right.READ, {"RequestItems": {"Cars": {"Keys": [{}]}}}),
     "BatchWriteItem": (Right.WRITE, {"RequestItems": {"Cars": [{"DeleteRequest": {}}]}}),
     "CreateBackup": (Right.ADMIN, CARS),
@@ -37,6 +41,16 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "DescribeTimeToLive": (Right.READ, CARS),
     "DisableKinesisStreamingDestination": (Right.ADMIN, CARS),
     "EnableKinesisStreamingDestination": (Right.ADMIN, CARS),
+    "ExecuteStatement": (Right.READ, {"Statement": "SELECT * FROM Cars.colours"}),
+    "ExecuteTransaction": (
+        Right.WRITE,
+        {
+            "TransactStatements": [
+                {"Statement": "EXISTS(SELECT * FROM Cars)"},
+                {"Statement": "INSERT INTO Cars VALUE {}"},
+            ]
+        },
+    ),
     "GetItem": (Right.READ, CARS),
     "GetRecords": (Right.READ, {"ShardIterator": f"{STREAM['StreamArn']}|1|AAAA"}),
     "GetShardIterator": (Right.READ, STREAM),
@@ -84,6 +98,22 @@ def allows(bearer: Key, demands: Iterator[Demand] | Any) -> bool:
     except AccessDeniedError:
         return False
     return True
+
+
+def _statements(member: str, *texts: str) -> dict[str, Any]:
+    return {member: [{"Statement": text} for text in texts]}
+
+
+@pytest.mark.guarantee("SEC5")
+def test_a_statement_on_the_past_needs_the_right_to_history() -> None:
+    past, present = (
+        list(demands_of("ExecuteStatement")({"Statement": f'SELECT * FROM "{name}"'}))
+        for name in ("Cars@-1h", "Cars")
+    )
+
+    assert not allows(key(Right.ADMIN, "Cars"), past)
+    assert allows(bearing(Rights(history=["Cars"])), past)
+    assert not allows(bearing(Rights(history=["Cars"])), present)
 
 
 def test_no_operation_is_without_a_line() -> None:
@@ -184,6 +214,11 @@ def test_changes_need_the_right_to_read_each_table() -> None:
     [
         ("BatchGetItem", {"RequestItems": {"Cars": {}, "Secrets": {}}}),
         ("BatchWriteItem", {"RequestItems": {"Secrets": [], "Cars": []}}),
+        ("BatchExecuteStatement", _statements("Statements", "SELECT * FROM Cars", "UPDATE Secrets SET a = 1")),
+        (
+            "ExecuteTransaction",
+            _statements("TransactStatements", "FROM Cars REMOVE a", "EXISTS(SELECT * FROM Secrets)"),
+        ),
         ("TransactGetItems", {"TransactItems": [{"Get": CARS}, {"Get": {"TableName": "Secrets"}}]}),
         ("TransactWriteItems", {"TransactItems": [{"Put": CARS}, {"Update": {"TableName": "Secrets"}}]}),
         ("TransactWriteItems", {"TransactItems": [{"Put": CARS}, {"ConditionCheck": {"TableName": "Secrets"}}]}),
