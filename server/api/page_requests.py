@@ -3,13 +3,12 @@
 The checks have DynamoDB's order: the request alone, then the table, then both together.
 """
 
-from functools import partial
 from typing import Any
 
 from ...expressions import Plan
 from ...materializer.fold.index_entries import entry_key
 from ...materializer.fold.state import Index, Table
-from ...materializer.partition import OnPage, Page, ResultPosition
+from ...materializer.partition import Page, ResultPosition
 from ...model import keys
 from ...model.errors import RequestError, ValidationError
 from ...model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
@@ -160,17 +159,14 @@ def _check_start_key(start: Item, read: KeySchema) -> None:
             raise empty_key_error(attribute)
 
 
-def reply_with(body: dict[str, Any], index: Index | None, reply: Reply) -> OnPage:
-    return partial(_answer, body, index, reply)
-
-
-def _answer(
+def answer(
     body: dict[str, Any],
     index: Index | None,
     reply: Reply,
     page: Page | RequestError,
     position: ResultPosition,
 ) -> None:
+    """Reply to a Query or Scan with its page."""
     if isinstance(page, RequestError):
         reply.error(page, position)
         return
@@ -181,10 +177,10 @@ def _answer(
         consumed = consumed_one(body, _consumed(body["TableName"], index, page))
         consumed = consumed and b"," + consumed
     # One formatting step, because items are many bytes to copy.
-    answer = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (
+    text = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (
         before, b",".join(page.items), after, page.count, page.scanned, last, consumed,
     )  # fmt: skip
-    reply.ok(answer, position)
+    reply.ok(text, position)
 
 
 def _consumed(name: str, index: Index | None, page: Page) -> Consumed:

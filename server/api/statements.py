@@ -505,13 +505,13 @@ class _Reading:
             query, _ = query_request(
                 self._database,
                 request,
-                fresh=self._is_fresh,
+                self._is_fresh,
                 filters_any=self._source.index is None or not self._plan.has_one_filter,
             )
             partition.query(query, self._on_page)
         else:
             assert isinstance(read, ScanRead)
-            scan, _ = scan_request(self._database, request, fresh=self._is_fresh)
+            scan, _ = scan_request(self._database, request, self._is_fresh)
             partition.scan(scan, self._on_page)
 
     def _get(self, request: dict[str, Any]) -> None:

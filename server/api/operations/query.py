@@ -1,5 +1,6 @@
 """Query: one page of one item collection, of a table or an index, in the order of its sort keys."""
 
+from functools import partial
 from typing import Any
 
 from ....expressions import KeyRange, key_range, refuse_key_filter
@@ -20,12 +21,12 @@ _NO_CONDITION = (
 @operation("Query", Right.READ)
 def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read a page."""
-    request, index = query_request(database, body, fresh=reply.after is not None)
-    database.partition.query(request, page_requests.reply_with(body, index, reply))
+    request, index = query_request(database, body, reply.after is not None)
+    database.partition.query(request, partial(page_requests.answer, body, index, reply))
 
 
 def query_request(
-    database: Database, body: dict[str, Any], *, fresh: bool, filters_any: bool = False
+    database: Database, body: dict[str, Any], fresh: bool, *, filters_any: bool = False
 ) -> tuple[QueryRequest, Index | None]:
     """Validate a Query; return its page and the index that it reads.
 

@@ -1,5 +1,6 @@
 """Scan: one page of a table or an index, whole or one segment of many, in the order of hashes."""
 
+from functools import partial
 from typing import Any
 
 from ....materializer.fold.state import Index
@@ -15,13 +16,11 @@ from ..reply import Reply
 @operation("Scan", Right.READ)
 def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read a page."""
-    request, index = scan_request(database, body, fresh=reply.after is not None)
-    database.partition.scan(request, page_requests.reply_with(body, index, reply))
+    request, index = scan_request(database, body, reply.after is not None)
+    database.partition.scan(request, partial(page_requests.answer, body, index, reply))
 
 
-def scan_request(
-    database: Database, body: dict[str, Any], *, fresh: bool
-) -> tuple[ScanRequest, Index | None]:
+def scan_request(database: Database, body: dict[str, Any], fresh: bool) -> tuple[ScanRequest, Index | None]:
     """Validate a Scan; return its page, which is no older than the request if `fresh`, and the index that it reads.
 
     Raises:
