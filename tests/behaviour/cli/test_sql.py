@@ -1,10 +1,16 @@
 """`foldb sql`: statements as an argument and from stdin, their parameters, pages and output."""
 
+import os
+import pty
 import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.behaviour.cli.conftest import Foldb, lines
+from tests.support.served import FOLDB
 
 
 @pytest.fixture
@@ -93,3 +99,28 @@ def test_a_parameter_is_json_or_a_string(music: Foldb) -> None:
     assert [{"a": "7", "b": {"$set": [1]}, "c": "plain text"}] == lines(
         music("sql", "SELECT a, b, c FROM Music WHERE Artist = 'x'")
     )
+
+
+def test_a_terminal_gets_a_prompt_with_a_history(url: str, tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    environment = {**os.environ, "FOLDB_DB": url, "HOME": str(tmp_path), "TERM": "dumb"}
+    with subprocess.Popen(
+        [FOLDB, "sql"], stdin=slave, stdout=slave, stderr=slave, env=environment
+    ) as process:
+        os.close(slave)
+        shown = b""
+        for number, line in enumerate((b"SELECT *\n", b"FROM lost;\n", b"SELEC;\n", b"\x04"), 1):
+            while shown.count(b"foldb> ") < number:
+                shown += os.read(master, 4096)
+            os.write(master, line)
+        with suppress(OSError):  # the process has closed the terminal
+            while data := os.read(master, 4096):
+                shown += data
+        os.close(master)
+
+    assert 0 == process.returncode, shown
+    assert b"ResourceNotFoundException" in shown
+    assert b"Expected data manipulation" in shown
+    history = tmp_path / ".foldb_history"
+    assert {"SELECT *", "FROM lost;", "SELEC;"} <= set(history.read_text().splitlines())
+    assert 0o600 == history.stat().st_mode & 0o777
