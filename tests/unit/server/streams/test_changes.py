@@ -45,7 +45,7 @@ def test_a_wait_without_a_feed_is_not_answered_at_once() -> None:
         router=None,
         state=SimpleNamespace(tables={}),
         log=SimpleNamespace(genesis=lambda _: SimpleNamespace(log_id=bytes(16))),
-        partitions=SimpleNamespace(historical_reads=None, count=1),
+        partitions=SimpleNamespace(count=1),
         partitions_of_feed=lambda: {0: None},
     )
 
