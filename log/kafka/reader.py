@@ -1,9 +1,9 @@
 """Read the log in a topic, for starts, snapshots and tools. Writers may be active."""
 
 import hashlib
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Any, Final
 
 from kafka import KafkaConsumer, TopicPartition
@@ -81,13 +81,18 @@ class KafkaReader(WholeHistory):
             fetch_max_bytes=FETCH_BYTES, max_partition_fetch_bytes=PARTITION_FETCH_BYTES
         )
         topic_partition = TopicPartition(self._topic, partition)
-        with closing(consumer):
+        try:
             consumer.assign([topic_partition])
             consumer.seek(topic_partition, start)
             while start < end:
                 messages = _poll(consumer, topic_partition, start)[: end - start]
                 yield from in_order(messages, start)
                 start += len(messages)
+        finally:
+            # A read that is not finished when the interpreter ends: the client's thread has ended, and `close` would
+            # wait for it without an end.
+            if not sys.is_finalizing():
+                consumer.close()
 
 
 def _poll(consumer: KafkaConsumer, topic_partition: TopicPartition, start: int) -> list[Any]:

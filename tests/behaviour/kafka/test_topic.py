@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -213,6 +215,21 @@ def test_a_reader_reads_beside_the_writer(url: str) -> None:
         assert list(log.read(0)) == list(reader.read(0))
         assert (log.log_id, log.end(0)) == (reader.log_id, reader.end(0))
         assert log.hash_of(0, 3) == reader.hash_of(0, 3) != reader.hash_of(0, 2)
+
+
+def test_a_process_ends_although_it_has_not_read_to_the_end(url: str) -> None:
+    """As the process of the histories does whose server was killed."""
+    program = (
+        "import sys; from foldb.log.kafka import KafkaLog; "
+        "records = KafkaLog.open_reader(sys.argv[1]).read(0); print(next(records).offset)"
+    )
+    loop = Loop()
+    with closing(open_log(url, loop)) as log:
+        appended(loop, log, 3)
+
+    ended = subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, timeout=30)
+
+    assert (0, "0\n") == (ended.returncode, ended.stdout)
 
 
 @pytest.mark.guarantee("G28")
