@@ -19,6 +19,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -114,13 +115,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("endpoint", several, ids=names, indirect=True, scope="session")
 
 
-# Folders whose files take long, though they hold few tests.
-_LONG = ("simulator", "cluster", "kafka", "crash", "several", "histories")
+# Folders whose files take long, though they hold few tests, and those whose tests mostly wait for Kafka and for nodes.
+_LONG = ("simulator", "members", "damage", "crash", "several", "histories")
+_WAITING = ("cluster", "kafka")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest files first, so that no worker of pytest-xdist is idle at the end."""
-    items.sort(key=lambda item: item.path.parent.name not in _LONG)
+    """Start the longest files first, so that no worker of pytest-xdist is idle at the end.
+
+    Files that wait alternate with files that compute, so that the workers do not wait at the same time.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = [path for path in files if path.parent.name in _WAITING]
+    others = [path for path in files if path.parent.name not in _WAITING]
+    others.sort(key=lambda path: path.parent.name not in _LONG)
+    order = chain.from_iterable(zip_longest(waiting, others))
+    items[:] = [item for path in order if path is not None for item in files[path]]
 
 
 @pytest.hookimpl(trylast=True)

@@ -20,7 +20,7 @@ SEEDS = range(5 if SOAK else 1)
 # tests/behaviour/kafka/test_brokers.py.
 ROUNDS, KINDS = (4, None) if SOAK else (1, ("node killed", "broker killed"))
 NODE_PAUSE_S, BROKER_PAUSE_S = (30.0, 12.0) if SOAK else (4.0, 4.0)
-WRITERS, PROBES, PAUSE_S = (16, 12, 0.0) if SOAK else (6, 2, 0.05)
+WRITERS, PROBES, PAUSE_S = (16, 12, 0.0) if SOAK else (6, 2, 0.1)
 # Service comes back by itself: that is asserted. The goal is 10 s; how near a machine comes is in the ledger of long
 # runs, for it depends on what else the machine does.
 PATIENCE_S = 60.0
