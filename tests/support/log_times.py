@@ -21,7 +21,7 @@ class LogTimes:
         return max(self._times[_entry(each)] for each in answer.headers["x-foldb-position"].split(","))
 
 
-def told(answer: Answer) -> int | None:
+def reported(answer: Answer) -> int | None:
     """Return the log time in the answer's header."""
     text = answer.headers["x-foldb-log-time"]
     return None if text is None else int(text)

@@ -23,15 +23,15 @@ def subscribe(url: str, name: str, table: str, sink: dict[str, Any], **settings:
 
 def described(url: str, name: str) -> dict[str, Any]:
     """Return the description of a subscription."""
-    told: dict[str, Any] = operate(url, "DescribeSubscription", Name=name)
-    return told
+    answer: dict[str, Any] = operate(url, "DescribeSubscription", Name=name)
+    return answer
 
 
 def settle(url: str, seconds: float = _PATIENCE_S) -> None:
     """Wait until every subscription has handled all changes written so far."""
     end = time.monotonic() + seconds
-    while not (told := operate(url, "WaitForTriggers", TimeoutMs=10_000))["Settled"]:
-        assert time.monotonic() < end, told
+    while not (answer := operate(url, "WaitForTriggers", TimeoutMs=10_000))["Settled"]:
+        assert time.monotonic() < end, answer
 
 
 def until(condition: Callable[[], Any], seconds: float = _PATIENCE_S) -> Any:

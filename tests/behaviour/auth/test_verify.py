@@ -109,8 +109,8 @@ def test_by_hand_makes_good_requests() -> None:
         (by_hand("host;host;x-amz-date;x-amz-target"), f"InvalidSignatureException: {WRONG}"),
     ],
 )  # fmt: skip
-def test_a_request_that_is_not_as_it_should_be_gets_awss_words(request_: Request, told: str) -> None:
-    assert refusal(request_).startswith(told)
+def test_a_request_that_is_not_as_it_should_be_gets_awss_words(request_: Request, reported: str) -> None:
+    assert refusal(request_).startswith(reported)
 
 
 @pytest.mark.guarantee("SEC2")

@@ -37,7 +37,7 @@ def story(cli: Foldb) -> Foldb:
 
 
 def test_log_cat_prints_each_request_with_its_outcome(story: Foldb) -> None:
-    told = lines(story("log", "cat"))
+    reported = lines(story("log", "cat"))
 
     assert [
         ("0.0", "Genesis", "done"),
@@ -48,12 +48,12 @@ def test_log_cat_prints_each_request_with_its_outcome(story: Foldb) -> None:
         ("5.0", "Delete", "applied"),
         ("6.0", "Put", "refused"),
         ("6.0", "Check", "refused"),
-    ] == [(row["position"], row["command"], row["outcome"]) for row in told]
-    put, refused, update, delete = told[2:6]
+    ] == [(row["position"], row["command"], row["outcome"]) for row in reported]
+    put, refused, update, delete = reported[2:6]
     assert (None, 1) == (put["old"], put["new"]["id"])
     assert ("Notes", {"id": 1}, "api") == (put["table"], put["key"], put["source"])
-    assert {"key"} == {row["principal"] for row in told[1:]}
-    assert "principal" not in told[0]
+    assert {"key"} == {row["principal"] for row in reported[1:]}
+    assert "principal" not in reported[0]
     assert ("SET n = :_1", {":_1": 1}) == (update["update"], update["values"])
     assert (1, None) == (delete["old"]["n"], delete["new"])
     numbers = [row["sequence_number"] for row in (put, update, delete)]
@@ -236,9 +236,9 @@ def test_verify_finds_a_changed_meaning(folder: Path, lie: bool) -> None:
     )
     state = PartitionState()
     refold(state, log.read(0))
-    told: list[Any] = []
+    reported: list[Any] = []
     claimed = "0" * 64 if lie else digest(state)
-    log.append(0, Entry(b"o" * 16, 0, [Digest(state.next_offset - 1, claimed)]), told.append)
+    log.append(0, Entry(b"o" * 16, 0, [Digest(state.next_offset - 1, claimed)]), reported.append)
     log.close()
 
     result = at(folder)("verify", str(folder))

@@ -77,11 +77,13 @@ class Group:
         self.generation = 0
         self._joined = 0
 
-    def join(self, address: PeerAddress, folded: FoldedSoFar, told: Callable[[RoutingTable], None]) -> Any:
+    def join(
+        self, address: PeerAddress, folded: FoldedSoFar, reported: Callable[[RoutingTable], None]
+    ) -> Any:
         self._joined += 1
         name = f"{self._joined:03}"
         return SimpleNamespace(
-            start=lambda: self._change(lambda: self._members.update({name: (address, folded, told)})),
+            start=lambda: self._change(lambda: self._members.update({name: (address, folded, reported)})),
             join_again=self.decide,
             leave=lambda: self.forget(name),
             close=lambda _: self.forget(name),
@@ -106,8 +108,8 @@ class Group:
         ]
         if members:
             table = RoutingTable(self.generation, tuple(assign(members, self._partitions)))
-            for _, _, told in self._members.values():
-                told(table)
+            for _, _, reported in self._members.values():
+                reported(table)
 
 
 class Node:
@@ -128,10 +130,10 @@ class Node:
 
     async def ask(self, number: int, *, consistent: bool = True) -> Any:
         """Return the answer of a partition, which names its node."""
-        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.routed[number].get(7, b"pk", b"", consistent, lambda found, _: told.set_result(found))
+        reported: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.routed[number].get(7, b"pk", b"", consistent, lambda found, _: reported.set_result(found))
         async with asyncio.timeout(5):
-            return await told
+            return await reported
 
     async def die(self) -> None:
         """Stop without leaving the group."""

@@ -119,10 +119,10 @@ async def until(holds: Callable[[], Any]) -> None:
 
 async def answered(ask: Callable[[Callable[..., None]], None]) -> Any:
     """Return the arguments of the callback of a call."""
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    ask(lambda *arguments: told.set_result(arguments))
+    reported: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    ask(lambda *arguments: reported.set_result(arguments))
     async with asyncio.timeout(5):
-        return await told
+        return await reported
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -143,11 +143,11 @@ class Nodes:
 
     def _is_settled(self) -> bool:
         """Return whether all nodes have the same table and no lag."""
-        told = [ask(url, _CLUSTER, {}) for url in self.urls]
-        if any(answer.status != 200 for answer in told):
+        reported = [ask(url, _CLUSTER, {}) for url in self.urls]
+        if any(answer.status != 200 for answer in reported):
             return False
-        nodes = [node for answer in told for node in answer.body["Nodes"] if node["Answers"]]
-        partitions = [partition for answer in told for partition in answer.body["Partitions"]]
+        nodes = [node for answer in reported for node in answer.body["Nodes"] if node["Answers"]]
+        partitions = [partition for answer in reported for partition in answer.body["Partitions"]]
         return (
             len(nodes) == len(self.urls) ** 2
             and len({node["Generation"] for node in nodes}) == 1

@@ -36,25 +36,25 @@ KEY = (7, b"car", b"", True)
 
 async def test_a_call_is_answered_with_the_result_and_its_position() -> None:
     async with peers() as all_:
-        told = Told((b"{}", 2))
-        link = all_.link(await all_.listen(told))
+        reported = Told((b"{}", 2))
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
 
         assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-        assert [("get", *KEY)] == told.asked
+        assert [("get", *KEY)] == reported.asked
         await until(lambda: link.positions == {3: 11})
 
 
 async def test_calls_without_a_position_are_answered_too() -> None:
     async with peers() as all_:
-        told = Told()
-        link = all_.link(await all_.listen(told))
+        reported = Told()
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
 
         assert (Answered(None, None),) == await answered(
             lambda done: link.call(REACH, 3, (Position(3, 5),), done)
         )
-        told.answer = {"items": {7: 1}}
+        reported.answer = {"items": {7: 1}}
         assert (Answered({"items": {7: 1}}, None),) == await answered(
             lambda done: link.call(STATUS, 3, (), done)
         )
@@ -63,15 +63,15 @@ async def test_calls_without_a_position_are_answered_too() -> None:
 
 async def test_many_calls_are_under_way_and_answered_in_any_order() -> None:
     async with peers() as all_:
-        told = Told()
-        told.holds = True
-        link = all_.link(await all_.listen(told))
+        reported = Told()
+        reported.holds = True
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
         fates: dict[int, object] = {}
         for number in range(300):
             link.call(GET, 3, (number, b"", b"", False), lambda fate, n=number: fates.update({n: fate}))  # type: ignore[misc]
-        await until(lambda: len(told.waiting) == 300)
-        for number, done in reversed(list(enumerate(told.waiting))):
+        await until(lambda: len(reported.waiting) == 300)
+        for number, done in reversed(list(enumerate(reported.waiting))):
             done((b"%d" % number, number), AT)
         await until(lambda: len(fates) == 300)
 
@@ -100,14 +100,14 @@ def test_a_peer_of_another_cluster_is_refused_both_ways(
 ) -> None:
     async def scenario() -> None:
         async with peers() as all_:
-            told = Told()
-            stranger = all_.link(await all_.listen(told), identity)
-            false_friend = all_.link(await all_.listen(told, identity=identity))
+            reported = Told()
+            stranger = all_.link(await all_.listen(reported), identity)
+            false_friend = all_.link(await all_.listen(reported, identity=identity))
             await until(lambda: stranger.is_down and false_friend.is_down)
             await until(lambda: said in caplog.text)
 
             assert (Unsent(),) == await answered(lambda done: stranger.call(GET, 3, KEY, done))
-            assert [] == told.asked
+            assert [] == reported.asked
 
     with caplog.at_level(logging.WARNING):
         run(scenario())
@@ -125,8 +125,8 @@ async def test_with_tls_only_peers_of_the_same_authority_connect(tmp_path: Path)
     async with peers() as all_:
         calling, called = contexts(ours, ours)
         strange, _ = contexts(theirs, ours)
-        told = Told((b"{}", 2))
-        address = await all_.listen(told, tls=called)
+        reported = Told((b"{}", 2))
+        address = await all_.listen(reported, tls=called)
         link = all_.link(address, tls=calling)
         stranger, plain = all_.link(address, tls=strange), all_.link(address)
         await until(lambda: link.is_up and stranger.is_down and plain.is_down)
@@ -144,8 +144,8 @@ async def test_the_proof_of_the_listener_does_not_prove_the_caller() -> None:
     """An attacker who sends the listener's proof back is not authenticated."""
 
     async with peers() as all_:
-        told = Told()
-        reader, writer = await asyncio.open_connection(*await all_.listen(told))
+        reported = Told()
+        reader, writer = await asyncio.open_connection(*await all_.listen(reported))
         nonce = bytes(NONCE_BYTES)
         writer.write(frame(hello(IDENTITY, nonce)))
         data = await reader.read(1000)
@@ -154,7 +154,7 @@ async def test_the_proof_of_the_listener_does_not_prove_the_caller() -> None:
         writer.write(frame([shown]) + frame([1, 1, 3, list(KEY)]))
 
         assert b"" == await reader.read(1000)
-        assert [] == told.asked
+        assert [] == reported.asked
         writer.close()
 
 
@@ -196,13 +196,13 @@ async def test_a_crowd_of_strangers_is_not_listened_to() -> None:
 
 async def test_calls_fail_with_their_connection_and_the_link_reconnects() -> None:
     async with peers() as all_:
-        told = Told()
-        told.holds = True
-        address = await all_.listen(told)
+        reported = Told()
+        reported.holds = True
+        address = await all_.listen(reported)
         link = all_.link(address)
         await until(lambda: link.is_up)
         lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
-        await until(lambda: told.waiting)
+        await until(lambda: reported.waiting)
         await all_.listeners[0].close()
 
         assert (Lost(),) == await lost
@@ -216,12 +216,12 @@ async def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
     """A stopped process is in this state: its sockets stay open and silent."""
 
     async with peers() as all_:
-        told = Told()
-        told.holds = True
-        link = all_.link(await all_.listen(told))
+        reported = Told()
+        reported.holds = True
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
         lost = asyncio.create_task(answered(lambda done: link.call(GET, 3, KEY, done)))
-        await until(lambda: told.waiting)
+        await until(lambda: reported.waiting)
         for caller in all_.listeners[0].callers:
             assert caller._transport is not None
             caller._transport.pause_reading()
@@ -232,13 +232,13 @@ async def test_one_that_shows_no_sign_of_life_is_taken_for_lost() -> None:
 
 async def test_an_unanswered_call_times_out() -> None:
     async with peers() as all_:
-        told = Told()
-        told.holds = True
-        link = all_.link(await all_.listen(told))
+        reported = Told()
+        reported.holds = True
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
 
         assert (Lost(),) == await answered(lambda done: link.call(GET, 3, KEY, done))
-        told.waiting[0]((b"late", 4), AT)
+        reported.waiting[0]((b"late", 4), AT)
         assert link.is_up
 
 

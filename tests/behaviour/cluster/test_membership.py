@@ -107,7 +107,7 @@ def test_without_a_broker_a_node_serves_by_its_last_assignment(caplog: pytest.Lo
     def none(**_: Any) -> Any:
         raise Clients(KafkaAddress.of("kafka://127.0.0.1:1/x"), Security()).unreachable(OSError())
 
-    told: list[RoutingTable] = []
+    reported: list[RoutingTable] = []
     member = Membership(
         none,
         "x.log",
@@ -115,11 +115,11 @@ def test_without_a_broker_a_node_serves_by_its_last_assignment(caplog: pytest.Lo
         1,
         ("127.0.0.1", 1),
         folded=lambda: ([], []),
-        on_table=told.append,
+        on_table=reported.append,
         session_timeout_ms=6000,
     )
     with caplog.at_level(logging.WARNING):
         member.start()
         member.close(5)
 
-    assert [] == told
+    assert [] == reported

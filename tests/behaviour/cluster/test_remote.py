@@ -63,15 +63,15 @@ async def test_a_node_of_an_earlier_release_is_not_asked_for_the_past(
 
 async def test_every_call_of_the_seam_crosses() -> None:
     async with peers() as all_:
-        told = Told()
-        link = all_.link(await all_.listen(told))
+        reported = Told()
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
         remote = Ways(link).remote()
 
         async def ask(answer: Any, method: str, *arguments: Any) -> Any:
-            told.answer = answer
+            reported.answer = answer
             got = await answered(lambda done: getattr(remote, method)(*arguments, done))
-            assert (method, *arguments) == told.asked[-1]
+            assert (method, *arguments) == reported.asked[-1]
             return got
 
         both = Transact([COMMAND, COMMAND], CONTEXT)
@@ -92,8 +92,8 @@ async def test_every_call_of_the_seam_crosses() -> None:
 
 async def test_errors_cross_in_place_of_results() -> None:
     async with peers() as all_:
-        told = Told(ResourceNotFoundError())
-        link = all_.link(await all_.listen(told))
+        reported = Told(ResourceNotFoundError())
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
         remote = Ways(link).remote()
         request = ScanRequest(7, None)
@@ -132,15 +132,15 @@ async def test_a_request_for_a_partition_without_owner_is_retryable() -> None:
 
 async def test_a_write_whose_node_is_lost_is_not_made_twice_but_a_read_is() -> None:
     async with peers() as all_:
-        told = Told()
-        told.holds = True
-        link = all_.link(await all_.listen(told))
+        reported = Told()
+        reported.holds = True
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
         ways = Ways(link)
         remote = ways.remote()
         written = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))
         read = asyncio.create_task(answered(lambda done: remote.get(7, b"car", b"", True, done)))
-        await until(lambda: len(told.waiting) == 2)
+        await until(lambda: len(reported.waiting) == 2)
         standby = Told((b"{}", 2))
         ways.way = standby
         await all_.listeners[0].close()
@@ -156,21 +156,21 @@ async def test_bytes_in_flight_to_one_node_are_bounded(monkeypatch: Any) -> None
     monkeypatch.setattr(links, "MAX_IN_FLIGHT_BYTES", 200)
 
     async with peers() as all_:
-        told = Told(APPLIED)
-        told.holds = True
-        link = all_.link(await all_.listen(told))
+        reported = Told(APPLIED)
+        reported.holds = True
+        link = all_.link(await all_.listen(reported))
         await until(lambda: link.is_up)
         remote = Ways(link).remote()
         taken = [
             asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done))) for _ in range(4)
         ]
-        await until(lambda: len(told.waiting) == 3)
+        await until(lambda: len(reported.waiting) == 3)
 
         [outcome, _] = await answered(lambda done: remote.submit(COMMAND, 1, done))
 
         assert isinstance(outcome, Failed)
         assert isinstance(outcome.error, ThrottlingError)
-        for done in told.waiting:
+        for done in reported.waiting:
             done(APPLIED, AT)
         assert 3 == [(await one)[0] for one in taken].count(APPLIED)
 

@@ -83,9 +83,9 @@ class Three:
         """Wait until every partition has an owner and a standby, and every node knows it."""
         wait_for(lambda: all(self._is_settled(self.cluster(url)) for url in self.urls))
 
-    def _is_settled(self, told: dict[str, Any]) -> bool:
-        return sum(each["Answers"] for each in told["Nodes"]) == len(self.nodes) and all(
-            not one["Moving"] and one["OwnerLag"] == one["StandbyLag"] == 0 for one in told["Partitions"]
+    def _is_settled(self, reported: dict[str, Any]) -> bool:
+        return sum(each["Answers"] for each in reported["Nodes"]) == len(self.nodes) and all(
+            not one["Moving"] and one["OwnerLag"] == one["StandbyLag"] == 0 for one in reported["Partitions"]
         )
 
     def node_of(self, partition: int, role: str) -> tuple[str, Server]:

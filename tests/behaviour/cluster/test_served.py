@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from foldb.cli.lib.client import Client
 from foldb.model.cuts import time_text
 from tests.behaviour.cluster.processes import PARTITIONS, Nodes
-from tests.support.log_times import LogTimes, told
+from tests.support.log_times import LogTimes, reported
 from tests.support.raw import Answer, ask, begin_to_ask
 from tests.support.served import foldb
 from tests.support.tables import table_request
@@ -147,7 +147,7 @@ def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:
 
     first, second = (each.describe_stream(StreamArn=arn)["StreamDescription"] for each in readers)
     assert first == second
-    told: dict[str, list[int]] = {}
+    reported: dict[str, list[int]] = {}
     for shard in first["Shards"]:
         at = readers[0].get_shard_iterator(
             StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
@@ -158,12 +158,12 @@ def test_a_stream_is_read_at_either_node_in_turn(nodes: Nodes) -> None:
             at = page["NextShardIterator"]
             for record in page["Records"]:
                 keys = record["dynamodb"]["Keys"]
-                told.setdefault(keys["pk"]["S"], []).append(int(keys["sk"]["N"]))
+                reported.setdefault(keys["pk"]["S"], []).append(int(keys["sk"]["N"]))
             empty = 0 if page["Records"] else empty + 1
             if empty == len(readers):  # one of them owns the partition: it has all
                 break
 
-    assert {f"{n}": [0, 1, 2] for n in range(KEYS)} == told
+    assert {f"{n}": [0, 1, 2] for n in range(KEYS)} == reported
 
 
 @pytest.mark.guarantee("G32")
@@ -201,7 +201,7 @@ def test_an_answer_of_the_other_node_names_log_time_there(nodes: Nodes) -> None:
             answers += [ask(url, operation, body) for operation, body in bodies.items()]
 
     times = LogTimes(str(nodes.address))
-    assert [times.of(answer) for answer in answers] == [told(answer) for answer in answers]
+    assert [times.of(answer) for answer in answers] == [reported(answer) for answer in answers]
 
 
 def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:
@@ -224,14 +224,14 @@ def test_each_node_lists_the_owner_of_every_partition(nodes: Nodes) -> None:
         status = foldb("--db", url, "cluster", "status")
         assert 0 == status.returncode, status.stderr
         assert "one replica" in status.stderr
-        told = ask(url, "Foldb_20261121.Cluster", {}).body
-        addresses = {node["Address"] for node in told["Nodes"]}
+        reported = ask(url, "Foldb_20261121.Cluster", {}).body
+        addresses = {node["Address"] for node in reported["Nodes"]}
         assert 2 == len(addresses)
-        assert list(range(PARTITIONS + 1)) == [one["Partition"] for one in told["Partitions"]]
-        for partition in told["Partitions"]:
+        assert list(range(PARTITIONS + 1)) == [one["Partition"] for one in reported["Partitions"]]
+        for partition in reported["Partitions"]:
             assert addresses == {partition["Owner"], partition["Standby"]}
-        assert list(range(PARTITIONS + 1)) == sorted(n for node in told["Nodes"] for n in node["Leads"])
-        assert all(node["Answers"] for node in told["Nodes"])
+        assert list(range(PARTITIONS + 1)) == sorted(n for node in reported["Nodes"] for n in node["Leads"])
+        assert all(node["Answers"] for node in reported["Nodes"])
 
     listed = foldb("--db", nodes.urls[0], "cluster", "nodes")
     assert 0 == listed.returncode, listed.stderr
@@ -358,13 +358,13 @@ def test_a_standby_that_is_behind_answers_stale_reads(nodes: Nodes) -> None:
 
 def owned_by_first(nodes: Nodes) -> str:
     """Return a key whose partition the first node owns."""
-    told = ask(nodes.urls[0], "Foldb_20261121.Cluster", {}).body
-    owned = {one["Partition"] for one in told["Partitions"] if one["Owner"] == told["Address"]}
+    reported = ask(nodes.urls[0], "Foldb_20261121.Cluster", {}).body
+    owned = {one["Partition"] for one in reported["Partitions"] if one["Owner"] == reported["Address"]}
     for n in range(KEYS):
         written = ask(nodes.urls[0], "PutItem", {"TableName": "Cars", "Item": item(f"owned {n}", "new")})
         if int(written.headers["x-foldb-position"].partition(":")[0]) in owned:
             return f"owned {n}"
-    raise AssertionError(f"the first node owns none of the partitions: {told}")
+    raise AssertionError(f"the first node owns none of the partitions: {reported}")
 
 
 def offset_of(answer: Answer) -> int:

@@ -61,7 +61,7 @@ positions = st.builds(Position, st.integers(0, 256), st.integers(-1, 2**60), st.
 places = positions | st.builds(Cut, st.lists(positions, min_size=1, max_size=3).map(tuple))
 items = st.none() | st.tuples(st.binary(max_size=30), st.integers(0, 400_000))
 reasons = st.builds(Reason, texts, st.none() | texts, st.none() | st.binary())
-told = st.lists(st.fixed_dictionaries({"reason": texts, "resource": texts}), max_size=2)
+reported = st.lists(st.fixed_dictionaries({"reason": texts, "resource": texts}), max_size=2)
 
 
 def _any_error(kind: type[RequestError]) -> st.SearchStrategy[RequestError]:
@@ -71,7 +71,7 @@ def _any_error(kind: type[RequestError]) -> st.SearchStrategy[RequestError]:
         case errors.TransactionCanceledError:
             return st.builds(kind, st.lists(reasons, max_size=3))
         case errors.ThrottlingError | errors.ProvisionedThroughputExceededError:
-            return st.builds(kind, texts, told)
+            return st.builds(kind, texts, reported)
         case _:
             return st.builds(kind, texts)
 

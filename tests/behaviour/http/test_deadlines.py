@@ -33,11 +33,11 @@ def url() -> Iterator[str]:
         (head("ListTables", "Transfer-Encoding: chunked") + b"1\r\n{\r\n", b"HTTP/1.1 408 Request Timeout"),
     ],
 )
-def test_a_client_with_a_partial_request_is_disconnected(url: str, sent: bytes, told: bytes) -> None:
+def test_a_client_with_a_partial_request_is_disconnected(url: str, sent: bytes, reported: bytes) -> None:
     with Wire(url) as wire:
         wire.send(sent)
 
-        assert told == wire.line()
+        assert reported == wire.line()
         while wire.line():
             pass
 

@@ -262,12 +262,12 @@ def test_a_page_that_is_let_in_may_ask_and_reads_its_answer(open_endpoint: str) 
 
 
 def test_a_preflight_answer_lists_the_allowed_headers(open_endpoint: str) -> None:
-    told = preflight(open_endpoint, "https://app.example")
+    reported = preflight(open_endpoint, "https://app.example")
 
-    assert "https://app.example" == told["access-control-allow-origin"]
-    assert "POST" == told["access-control-allow-methods"]
-    assert "authorization,content-type,x-amz-target" == told["access-control-allow-headers"]
-    assert "true" == told["access-control-allow-private-network"]
+    assert "https://app.example" == reported["access-control-allow-origin"]
+    assert "POST" == reported["access-control-allow-methods"]
+    assert "authorization,content-type,x-amz-target" == reported["access-control-allow-headers"]
+    assert "true" == reported["access-control-allow-private-network"]
 
 
 @pytest.mark.spec("X6")

@@ -143,7 +143,7 @@ def test_no_line_has_an_item_a_message_or_a_signature(tmp_path: Path) -> None:
         url = server.url
         ask(url, "CreateTable", table_request("Cars", "pk:S"))
         ask(url, "PutItem", {"TableName": "Cars", "Item": {"pk": {"S": SECRET}}})
-        told = ask(url, "PutItem", put("Cars", ConditionExpression=f"#{SECRET} = :x"))
+        reported = ask(url, "PutItem", put("Cars", ConditionExpression=f"#{SECRET} = :x"))
         ask(url, "ListTables", {}, Authorization=SIGNED.replace("Signature=0", f"Signature={SECRET}"))
         ask(url, "ListTables", {}, X_Amz_Security_Token=SECRET, User_Agent=SECRET)
         exchange(
@@ -154,7 +154,7 @@ def test_no_line_has_an_item_a_message_or_a_signature(tmp_path: Path) -> None:
         )
         server.terminate()
 
-    assert "hush" in told.data.decode()
+    assert "hush" in reported.data.decode()
     assert len(lines(server.said)) == 6
     assert "hush" not in server.said
 

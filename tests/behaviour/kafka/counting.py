@@ -104,13 +104,13 @@ class Told:
         return self.done.total()
 
 
-async def count(node: Node, told: Told, until: Callable[[], bool]) -> None:
+async def count(node: Node, reported: Told, until: Callable[[], bool]) -> None:
     """Let callers count until something holds, and then each two times more."""
 
     async def caller(number: int) -> None:
         key, after = f"counter-{number}", 0
         while after < 2 and not node.fatal:
-            told.note(key, await node.do(add_one(key)))
+            reported.note(key, await node.do(add_one(key)))
             after += until()
 
     await asyncio.gather(*(caller(number) for number in range(CALLERS)))
@@ -122,7 +122,7 @@ def copies(log: KafkaLog) -> int:
     return sum(number - 1 for number in entries.values())
 
 
-def check(node: Node, told: Told) -> None:
+def check(node: Node, reported: Told) -> None:
     """Fold the log again, and compare it with the outcomes and with the served state.
 
     A copy of an entry may still come to the log after the state was looked at; it is not of this comparison. And a
@@ -138,7 +138,7 @@ def check(node: Node, told: Told) -> None:
     for number in range(CALLERS):
         key = f"counter-{number}"
         found = value_of(state, key)
-        assert told.done[key] <= found <= told.done[key] + told.unknown[key], (key, found)
+        assert reported.done[key] <= found <= reported.done[key] + reported.unknown[key], (key, found)
 
 
 def value_of(state: PartitionState, key: str) -> int:

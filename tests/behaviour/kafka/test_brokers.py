@@ -55,30 +55,30 @@ def test_a_dead_or_silent_broker_loses_no_write(
     """Each broker in turn, so that the leader of the log is among them."""
 
     async def run() -> None:
-        node, told = await Node.start(f"kafka://{cluster.address}/t-{uuid.uuid4().hex[:12]}"), Told()
+        node, reported = await Node.start(f"kafka://{cluster.address}/t-{uuid.uuid4().hex[:12]}"), Told()
         try:
             await node.create_table()
             order = [number for _ in range(ROUNDS) for number in random.Random(1).sample((1, 2, 3), 3)]
             silences = []
             for number in order if SOAK else [leader(node)]:
-                done, told.longest_silence = threading.Event(), 0.0
+                done, reported.longest_silence = threading.Event(), 0.0
 
                 def harm(number: int = number, done: threading.Event = done) -> None:
                     fault(cluster, number)
                     done.set()
 
                 threading.Thread(target=harm, daemon=True).start()
-                await count(node, told, until=done.is_set)
-                silences.append(told.longest_silence)
+                await count(node, reported, until=done.is_set)
+                silences.append(reported.longest_silence)
             await node.folded()
             assert not node.fatal
-            check(node, told)
+            check(node, reported)
             record(
                 test=f"kafka: {fault.__name__.replace('_', ' ')} broker of three",
                 cycles=len(silences),
                 faults={fault.__name__: len(silences)},
-                acknowledged=told.total,
-                checked=told.total,
+                acknowledged=reported.total,
+                checked=reported.total,
                 figures={"longest silence s": round(max(silences), 2), "copies": copies(node.log)},
             )
         finally:

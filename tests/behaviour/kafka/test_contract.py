@@ -48,18 +48,18 @@ class TestKafkaLog(SharedLogContract):
         for log in opened:
             log.close()
 
-    def time(self, told: int) -> int:
+    def time(self, reported: int) -> int:
         """The time is the broker's."""
         return 1000
 
     def test_log_time_never_goes_back(self, loop: Loop, logs: Logs) -> None:
         """The clock is the broker's, and an acknowledgement has the log time of the record."""
         log = logs(1, Ticking(1000))
-        told: list[Any] = []
+        reported: list[Any] = []
         for n in range(4):
-            log.append(0, entry(n), told.append)
-        loop.turn(until=lambda: len(told) == 4)
+            log.append(0, entry(n), reported.append)
+        loop.turn(until=lambda: len(reported) == 4)
 
         times = [record.time for record in log.read(0)]
         assert sorted(times) == times
-        assert times[1:] == [each.time_ms for each in told]
+        assert times[1:] == [each.time_ms for each in reported]

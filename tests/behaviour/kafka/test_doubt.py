@@ -31,13 +31,13 @@ def test_a_connection_cut_after_a_send_loses_no_entry(
 
     async def run() -> None:
         with led_through(monkeypatch, kafka, sometimes(random.Random(seed), "cut", 0.05)) as proxy:
-            node, told = await Node.start(anywhere(kafka)), Told()
+            node, reported = await Node.start(anywhere(kafka)), Told()
             await node.create_table()
-            await count(node, told, until=lambda: proxy.lost > 5)
+            await count(node, reported, until=lambda: proxy.lost > 5)
             await node.folded()
-            assert not told.unknown
+            assert not reported.unknown
             assert not node.fatal
-            check(node, told)
+            check(node, reported)
             assert 0 == copies(node.log)
             node.log.close()
 
@@ -53,13 +53,13 @@ def test_a_worker_continues_when_it_receives_its_entry(
 
     async def run() -> None:
         with led_through(monkeypatch, kafka, sometimes(random.Random(seed), "swallow", 0.1)) as proxy:
-            node, told = await Node.start(anywhere(kafka)), Told()
+            node, reported = await Node.start(anywhere(kafka)), Told()
             await node.create_table()
-            await count(node, told, until=lambda: proxy.lost > 2)
+            await count(node, reported, until=lambda: proxy.lost > 2)
             await node.folded()
-            assert not told.unknown
+            assert not reported.unknown
             assert not node.fatal
-            check(node, told)
+            check(node, reported)
             node.log.close()
 
     asyncio.run(run())
@@ -77,10 +77,10 @@ def test_an_append_dropped_by_the_client_is_repeated(kafka: str, monkeypatch: py
 
     with led_through(monkeypatch, kafka, lambda: answers.pop(0) if answers else ""):
         log = KafkaLog(anywhere(kafka), deliver=loop.deliver, random_bytes=os.urandom)
-        told: list[Any] = []
+        reported: list[Any] = []
         for number in range(4):
-            log.append(0, entry(number), told.append)
-            loop.turn(until=lambda number=number: len(told) > number)  # type: ignore[misc]
+            log.append(0, entry(number), reported.append)
+            loop.turn(until=lambda number=number: len(reported) > number)  # type: ignore[misc]
         records = list(log.read(0, start=1))
         log.close()
 
@@ -88,7 +88,7 @@ def test_an_append_dropped_by_the_client_is_repeated(kafka: str, monkeypatch: py
     assert [0, 1, 2, 3] == list(dict.fromkeys(record.entry.entry_number for record in records))
     assert len(records) > 4
     standing = {record.offset: record.entry.entry_number for record in records}
-    assert [0, 1, 2, 3] == [standing[each.offset] for each in told]
+    assert [0, 1, 2, 3] == [standing[each.offset] for each in reported]
 
 
 def test_an_append_that_is_not_sent_yet_is_not_late(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +109,11 @@ def test_an_append_that_is_not_sent_yet_is_not_late(kafka: str, monkeypatch: pyt
     monkeypatch.setattr(AppendProducer, "_is_late", look)
     monkeypatch.setattr(AppendProducer, "_send", send_slowly)
     monkeypatch.setattr(producer, "WATCH_SECONDS", 0.001)
-    loop, told = Loop(), list[Any]()
+    loop, reported = Loop(), list[Any]()
     with closing(
         KafkaLog(anywhere(kafka), deliver=loop.deliver, random_bytes=os.urandom, repeat=False)
     ) as log:
-        log.append(0, entry(0), told.append)
-        loop.turn(until=lambda: bool(told))
+        log.append(0, entry(0), reported.append)
+        loop.turn(until=lambda: bool(reported))
 
-    assert [Appended] == [type(each) for each in told]
+    assert [Appended] == [type(each) for each in reported]

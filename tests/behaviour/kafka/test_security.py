@@ -83,10 +83,10 @@ def open_log(url: str, how: Security, loop: Loop) -> KafkaLog:
 
 @pytest.mark.parametrize("how", [security, scram])
 def test_a_client_with_the_password_appends_and_reads(url: str, files: Files, how: Any) -> None:
-    loop, told = Loop(), list[Any]()
+    loop, reported = Loop(), list[Any]()
     with closing(open_log(url, how(files), loop)) as log:
-        log.append(0, entry(0), told.append)
-        loop.turn(until=lambda: bool(told))
+        log.append(0, entry(0), reported.append)
+        loop.turn(until=lambda: bool(reported))
         assert entry(0) == list(log.read(0))[-1].entry
 
 

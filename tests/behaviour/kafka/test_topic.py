@@ -254,12 +254,12 @@ def test_a_log_that_lost_its_end_is_not_taken_for_whole(url: str, tmp_path: Path
 
 def test_a_worker_stops_when_its_topic_is_recreated(url: str, admin: Any) -> None:
     async def run() -> None:
-        node, told = await Node.start(url), Told()
+        node, reported = await Node.start(url), Told()
         await node.create_table()
-        await count(node, told, until=lambda: told.total > 500)
+        await count(node, reported, until=lambda: reported.total > 500)
         await asyncio.get_running_loop().run_in_executor(None, admin.delete_topics, [topic_of(url)])
         with closing(await asyncio.get_running_loop().run_in_executor(None, open_log, url, Loop())):
-            await count(node, told, until=lambda: bool(node.fatal))
+            await count(node, reported, until=lambda: bool(node.fatal))
         assert isinstance(node.fatal[0], CorruptionError)
         node.log.close()
 
@@ -280,7 +280,7 @@ def test_records_removed_by_retention_are_an_error(url: str, admin: Any) -> None
         assert 6 == len(list(log.read(0, start=5)))
         ear = Ear(log, start=2)
         loop.turn(until=lambda: bool(ear.failures))
-        assert [] == ear.heard
+        assert [] == ear.received
         assert "0:2" in str(ear.failures[0])
     with pytest.raises(CorruptionError, match="beginning of the topic"):
         open_log(url, Loop())

@@ -251,7 +251,9 @@ def test_both_racers_for_the_last_place_are_in_its_history(database: Database) -
 
     with ThreadPoolExecutor(2) as pool:
         won = list(pool.map(race, range(2)))
-    outcomes = [told["outcome"] for told in database.history("Containers") if "transaction" in told]
+    outcomes = [
+        reported["outcome"] for reported in database.history("Containers") if "transaction" in reported
+    ]
 
     assert [False, True] == sorted(won)
     assert ["applied", "refused"] == outcomes

@@ -308,9 +308,9 @@ def test_an_added_table_is_read_from_the_change_on(serving: Serving, folder: Fol
     serving.until(lambda: serving.reads("Returns"))
     serving.settle()
 
-    told = folder.out.split()
-    assert sorted(set(told)) == ["a", "b", "c", "d", "e"]
-    assert [told.count(each) for each in "ab"] == [1, 1]
+    reported = folder.out.split()
+    assert sorted(set(reported)) == ["a", "b", "c", "d", "e"]
+    assert [reported.count(each) for each in "ab"] == [1, 1]
 
 
 def test_a_trigger_with_new_tables_starts_now(serving: Serving, folder: Folder) -> None:

@@ -65,9 +65,9 @@ class LogContract:
         yield log
         log.close()
 
-    def time(self, told: int) -> int:
+    def time(self, reported: int) -> int:
         """Return a log time in the form that a test compares: 1000 for a log with its own clock."""
-        return told
+        return reported
 
     def append(self, loop: Loop, log: Log, *entries: Entry, partition: int = 0) -> list[Appended | LogError]:
         """Append them all, then wait for all the answers."""

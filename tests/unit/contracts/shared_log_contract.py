@@ -31,15 +31,15 @@ class Ear:
         self.stop = log.follow(partition, start, self.portions.append, self.failures.append)
 
     @property
-    def heard(self) -> list[RawRecord]:
+    def received(self) -> list[RawRecord]:
         return [each for portion in self.portions for each in portion]
 
     @property
     def offsets(self) -> list[int]:
-        return [each.offset for each in self.heard]
+        return [each.offset for each in self.received]
 
     def entries(self) -> list[Entry]:
-        return [each.record().entry for each in self.heard]
+        return [each.record().entry for each in self.received]
 
 
 class SharedLogContract(LogContract):
@@ -70,7 +70,7 @@ class SharedLogContract(LogContract):
 
         for n in range(0, 100, 10):
             self.append(loop, shared, *(entry(n + each) for each in range(10)))
-        loop.turn(until=lambda: len(ear.heard) == 100)
+        loop.turn(until=lambda: len(ear.received) == 100)
 
         assert [entry(n) for n in range(100)] == ear.entries()
         assert list(range(1, 101)) == ear.offsets
@@ -80,11 +80,11 @@ class SharedLogContract(LogContract):
         ear = Ear(shared, start=1)
         results: list[Appended | LogError] = []
         shared.append(0, entry(0), results.append)
-        loop.turn(until=lambda: bool(results) and bool(ear.heard))
+        loop.turn(until=lambda: bool(results) and bool(ear.received))
 
-        [appended], [heard] = results, ear.heard
+        [appended], [received] = results, ear.received
         assert isinstance(appended, Appended)
-        assert (heard.partition, heard.offset, heard.time, heard.body) == (
+        assert (received.partition, received.offset, received.time, received.body) == (
             appended.partition,
             appended.offset,
             appended.time_ms,
@@ -94,38 +94,38 @@ class SharedLogContract(LogContract):
     def test_a_follower_receives_the_records_that_a_read_returns(self, loop: Loop, shared: SharedLog) -> None:
         self.append(loop, shared, *(entry(n) for n in range(5)))
         ear = Ear(shared)
-        loop.turn(until=lambda: len(ear.heard) == 6)
+        loop.turn(until=lambda: len(ear.received) == 6)
 
-        assert list(shared.read(0)) == [each.record() for each in ear.heard]
+        assert list(shared.read(0)) == [each.record() for each in ear.received]
 
     def test_records_arrive_through_deliver_only(self, loop: Loop, shared: SharedLog) -> None:
         ear = Ear(shared)
 
-        assert [] == ear.heard
-        loop.turn(until=lambda: bool(ear.heard))
+        assert [] == ear.received
+        loop.turn(until=lambda: bool(ear.received))
 
     def test_no_record_arrives_after_a_stop(self, loop: Loop, shared: SharedLog, another: Another) -> None:
         ear = Ear(shared)
-        loop.turn(until=lambda: bool(ear.heard))
+        loop.turn(until=lambda: bool(ear.received))
         self.append(loop, shared, entry(0))
-        heard = len(ear.heard)
+        received = len(ear.received)
 
         ear.stop()
         witness = Ear(another(shared))
         self.append(loop, shared, entry(1))
-        loop.turn(until=lambda: len(witness.heard) == 3)
+        loop.turn(until=lambda: len(witness.received) == 3)
 
-        assert heard == len(ear.heard)
+        assert received == len(ear.received)
         assert [] == ear.failures
 
     def test_following_can_begin_again(self, loop: Loop, shared: SharedLog) -> None:
         self.append(loop, shared, entry(0), entry(1))
         first = Ear(shared)
-        loop.turn(until=lambda: bool(first.heard))
+        loop.turn(until=lambda: bool(first.received))
         first.stop()
 
         second = Ear(shared, start=2)
-        loop.turn(until=lambda: bool(second.heard))
+        loop.turn(until=lambda: bool(second.received))
 
         assert [2] == second.offsets
 
@@ -136,7 +136,7 @@ class SharedLogContract(LogContract):
 
         for n in range(20):
             self.append(loop, log, entry(n), partition=n % 2)
-        loop.turn(until=lambda: all(len(ear.heard) == 10 for ear in ears))
+        loop.turn(until=lambda: all(len(ear.received) == 10 for ear in ears))
 
         assert [entry(n) for n in range(0, 20, 2)] == ears[0].entries()
         assert [entry(n) for n in range(1, 20, 2)] == ears[1].entries()
@@ -147,7 +147,7 @@ class SharedLogContract(LogContract):
         self.append(loop, shared, *(entry(n, size=300_000) for n in range(40)), entry(40, size=3 << 20))
 
         ear = Ear(shared, start=1)
-        loop.turn(until=lambda: len(ear.heard) == 41)
+        loop.turn(until=lambda: len(ear.received) == 41)
 
         assert all(
             len(portion) == 1 or sum(len(each.body) for each in portion) <= 2 << 20
@@ -164,9 +164,9 @@ class SharedLogContract(LogContract):
         for n in range(50):
             shared.append(0, entry(n), results.append)
             other.append(0, Entry(OTHER, n, entry(n).commands), results.append)
-        loop.turn(until=lambda: len(results) == 100 and all(len(ear.heard) == 100 for ear in ears))
+        loop.turn(until=lambda: len(results) == 100 and all(len(ear.received) == 100 for ear in ears))
 
-        assert ears[0].heard == ears[1].heard
+        assert ears[0].received == ears[1].received
         for origin in (entry(0).origin, OTHER):
             numbers = [each.entry_number for each in ears[0].entries() if each.origin == origin]
             assert list(range(50)) == numbers
@@ -181,7 +181,7 @@ class SharedLogContract(LogContract):
         self.append(loop, shared, entry(0))
         self.append(loop, another(shared), entry(0))
         self.append(loop, shared, entry(1))
-        loop.turn(until=lambda: len(ear.heard) == 3)
+        loop.turn(until=lambda: len(ear.received) == 3)
 
         assert [entry(0), entry(0), entry(1)] == ear.entries()
 

@@ -106,12 +106,12 @@ def test_appends_of_several_nodes_come_in_any_order() -> None:
 
 def test_a_follower_receives_records_when_the_test_delivers_them() -> None:
     log, _ = manual_log()
-    heard: list[int] = []
-    log.follow(0, 1, lambda records: heard.extend(each.offset for each in records), lambda _: None)
+    received: list[int] = []
+    log.follow(0, 1, lambda records: received.extend(each.offset for each in records), lambda _: None)
     [follower] = log.followers
     log.commit()
-    assert ([], 3) == (heard, follower.behind)
+    assert ([], 3) == (received, follower.behind)
 
     assert 2 == follower.hear(2)
 
-    assert ([1, 2], 1) == (heard, follower.behind)
+    assert ([1, 2], 1) == (received, follower.behind)

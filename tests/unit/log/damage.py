@@ -75,10 +75,10 @@ def sample(groups: int, *, segment_bytes: int, in_flight: int = 0, fsync: str = 
     disk = FakeDisk()
     held = Held()
     log = open_log(disk, background=held, segment_bytes=segment_bytes, fsync=fsync)
-    told = entries(groups)
-    told, late = told[: len(told) - in_flight], told[len(told) - in_flight :]
-    for first in range(0, len(told), 2):
-        for entry in told[first : first + 2]:
+    reported = entries(groups)
+    reported, late = reported[: len(reported) - in_flight], reported[len(reported) - in_flight :]
+    for first in range(0, len(reported), 2):
+        for entry in reported[first : first + 2]:
             log.append(0, entry, lambda result: None)
         held.close()
     mark = bytes(disk.names_cached[FOLDER / "mark"].cached)

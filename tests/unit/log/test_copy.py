@@ -29,16 +29,16 @@ def opened(folder: Path, deliver: Deliver = lambda callback: callback(), **optio
 
 
 def append(log: LocalLog, partition: int, *numbers: int) -> None:
-    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    reported: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in numbers:
-        log.append(partition, replace(put_entry(number), entry_number=number), told.put)
-        told.get(timeout=10)
+        log.append(partition, replace(put_entry(number), entry_number=number), reported.put)
+        reported.get(timeout=10)
 
 
-def copied(source: LocalLog, folder: Path, told: list[int] | None = None) -> int:
+def copied(source: LocalLog, folder: Path, reported: list[int] | None = None) -> int:
     deliveries: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     target = opened(folder, deliveries.put, first=first_entries(source))
-    noted: list[int] = [] if told is None else told
+    noted: list[int] = [] if reported is None else reported
     try:
         return copy(source, target, deliveries, noted.append)
     finally:
@@ -80,10 +80,10 @@ def test_a_copy_of_a_copy_keeps_the_first_times(source: LocalLog, tmp_path: Path
 def test_a_later_copy_adds_the_new_records(source: LocalLog, tmp_path: Path) -> None:
     copied(source, tmp_path / "target")
     append(source, 1, 300, 301)
-    told: list[int] = []
+    reported: list[int] = []
 
-    assert 2 == copied(source, tmp_path / "target", told)
-    assert sum(told) == sum(map(source.end, range(3)))
+    assert 2 == copied(source, tmp_path / "target", reported)
+    assert sum(reported) == sum(map(source.end, range(3)))
     assert 0 == copied(source, tmp_path / "target")
 
 

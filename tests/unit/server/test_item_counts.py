@@ -18,9 +18,9 @@ def table() -> Table:
 
 
 def counts(counter: ItemCounter, table: Table) -> Counts:
-    told: list[Counts] = []
-    counter.of(table, told.append)
-    (one,) = told
+    reported: list[Counts] = []
+    counter.of(table, reported.append)
+    (one,) = reported
     return one
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.log_times import LogTimes, told
+from tests.support.log_times import LogTimes, reported
 from tests.support.raw import Answer, ask
 from tests.support.served import served
 from tests.support.tables import table_request
@@ -52,4 +52,4 @@ def test_every_answer_names_log_time_at_its_position(partitions: int, tmp_path: 
 
     times = LogTimes(str(tmp_path))
     assert 3 * ROUNDS * 8 == len(answers)
-    assert [times.of(answer) for answer in answers] == [told(answer) for answer in answers]
+    assert [times.of(answer) for answer in answers] == [reported(answer) for answer in answers]

@@ -241,19 +241,19 @@ def _time_in(shard: str) -> int:
 
 def seen(record: dict[str, Any]) -> Seen:
     """Parse a stream record, and check everything that follows from the rest."""
-    told = record["dynamodb"]
-    old, new = told.get("OldImage"), told.get("NewImage")
+    reported = record["dynamodb"]
+    old, new = reported.get("OldImage"), reported.get("NewImage")
     item = new or old
     assert item is not None, record
-    assert {"pk": item["pk"]} == told["Keys"], record
+    assert {"pk": item["pk"]} == reported["Keys"], record
     kind = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
     assert kind == record["eventName"], record
-    assert "NEW_AND_OLD_IMAGES" == told["StreamViewType"], record
-    assert told["SizeBytes"] > 0, record
+    assert "NEW_AND_OLD_IMAGES" == reported["StreamViewType"], record
+    assert reported["SizeBytes"] > 0, record
     who = record.get("userIdentity")
     assert who in (None, _SERVICE), record
     return Seen(
-        int(told["SequenceNumber"]),
+        int(reported["SequenceNumber"]),
         item["pk"]["S"],
         version_of(old),
         version_of(new),

@@ -99,7 +99,8 @@ def test_poison_is_isolated_with_later_changes_of_its_key(seed: int, tmp_path: P
             else:
                 settle(server.url)
                 dead_letters = {
-                    (told["keys"]["pk"]["S"], int(told["number"])) for told in dead_letters_of(server.url)
+                    (reported["keys"]["pk"]["S"], int(reported["number"]))
+                    for reported in dead_letters_of(server.url)
                 }
                 server.terminate()
     truth = in_log(folder)
@@ -164,8 +165,8 @@ def put(url: str, item: dict[str, Any]) -> None:
 
 def dead_letters_of(url: str) -> list[dict[str, Any]]:
     """Return the changes of all dead letters."""
-    told = operate(url, "ListDeadLetters", Name=NAME, Limit=1000)
-    return [letter["Change"] for letter in told["DeadLetters"]]
+    reported = operate(url, "ListDeadLetters", Name=NAME, Limit=1000)
+    return [letter["Change"] for letter in reported["DeadLetters"]]
 
 
 def in_log(folder: Path) -> Shards:

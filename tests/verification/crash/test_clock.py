@@ -275,11 +275,11 @@ def test_a_start_reports_a_log_time_ahead_of_the_clock(tmp_path: Path) -> None:
         server.terminate()
     with Process(tmp_path / "data") as server:
         lead_s = read(server.url)["foldb_log_time_lead_seconds{partition=0}"]
-        told = json.loads(foldb("--db", server.url, "status", "-o", "json").stdout)
+        reported = json.loads(foldb("--db", server.url, "status", "-o", "json").stdout)
         server.terminate()
 
     assert 3 * 3600 < lead_s <= 3 * 3600 + 1800
-    assert 3 * HOUR_MS < told["LogTimeLeadMs"] <= lead_s * 1000
+    assert 3 * HOUR_MS < reported["LogTimeLeadMs"] <= lead_s * 1000
     assert "log time is 3 h 2" in server.said
     assert "ahead of this machine's clock" in server.said
 

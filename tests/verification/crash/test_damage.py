@@ -129,12 +129,12 @@ def test_a_folder_that_is_written_can_be_read_but_not_served_again(tmp_path: Pat
         with Writers(ledger, server.url, writers=2) as writers:
             writers.wait_for(100)
             verified = foldb("verify", "--db", tmp_path)
-            told = foldb("log", "cat", "--to", "100", "--db", tmp_path)
+            reported = foldb("log", "cat", "--to", "100", "--db", tmp_path)
             second = foldb("serve", "--port", "0", "--db", tmp_path)
         ledger.check(server.url)
 
     assert (0, True) == (verified.returncode, "1 digest compared" in verified.stderr), verified
-    assert (0, True) == (told.returncode, told.stdout.count("\n") > 100), told.stderr
+    assert (0, True) == (reported.returncode, reported.stdout.count("\n") > 100), reported.stderr
     assert (8, 1) == (second.returncode, second.stderr.count("\n")), second
     assert "is in use by another process" in second.stderr
 

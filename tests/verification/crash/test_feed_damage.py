@@ -105,9 +105,9 @@ def read_after(url: str, folder: Path) -> list[str]:
 
 
 def read_tail(url: str, folder: Path) -> list[str]:
-    told = foldb("--db", url, "stream", "tail", TABLE, "--from", "start", "--format", "%k")
-    assert told.returncode == 0, told.stderr
-    return told.stdout.splitlines()
+    reported = foldb("--db", url, "stream", "tail", TABLE, "--from", "start", "--format", "%k")
+    assert reported.returncode == 0, reported.stderr
+    return reported.stdout.splitlines()
 
 
 def read_trigger(url: str, folder: Path) -> list[str]:

@@ -82,8 +82,8 @@ def test_a_damaged_segment_of_the_log_is_reported(folder: Path) -> None:
     flip(second, second.stat().st_size // 2)
     with Process(folder, *OPTIONS, "50ms") as server:
         until(lambda: damaged(server.url)["log"] == 1)
-        [told] = operate(server.url, "Status")["Damaged"]
-        assert second.name in told
+        [reported] = operate(server.url, "Status")["Damaged"]
+        assert second.name in reported
         assert second.name in foldb("--db", server.url, "status").stdout
 
         item = {"pk": {"S": "later"}}
@@ -91,10 +91,10 @@ def test_a_damaged_segment_of_the_log_is_reported(folder: Path) -> None:
         assert {"log": 1, "snapshot": 0, "changes": 0} == damaged(server.url)
         server.terminate()
     # Each scrub reports it, and there may have been several.
-    [told] = {line for line in server.said.splitlines() if line.startswith("CRITICAL")}
-    assert "the log is damaged, and the server continues" in told
-    assert f"{second.name} at byte" in told
-    assert "`foldb log restore`" in told
+    [reported] = {line for line in server.said.splitlines() if line.startswith("CRITICAL")}
+    assert "the log is damaged, and the server continues" in reported
+    assert f"{second.name} at byte" in reported
+    assert "`foldb log restore`" in reported
 
 
 @pytest.mark.guarantee("G11")

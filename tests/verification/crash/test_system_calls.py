@@ -64,13 +64,13 @@ def traced() -> Iterator[Lives]:
 def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[str]]]:
     """The folders to begin with, and the fates of their writes: an empty one, and one after a crash."""
     root = tmp_path_factory.mktemp("before")
-    told: list[str] = []
-    assert live(root / "torn", told.append) == 0
+    reported: list[str] = []
+    assert live(root / "torn", reported.append) == 0
     with max(root.joinpath("torn").glob("*.avro")).open("ab") as last:
         last.write(b"\x02\x90\x03" + b"half of a write")
     (root / "torn" / "00000000000000000099.avro.new").write_bytes(b"half of a segment")
     (root / "torn" / "snapshots" / "00000000000000000099.snapshot.new").write_bytes(b"half of a snapshot")
-    return {"new": (root / "new", []), "torn": (root / "torn", told)}
+    return {"new": (root / "new", []), "torn": (root / "torn", reported)}
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def occurrences(
     for kind in before:
         root = tmp_path_factory.mktemp("counted")
         trace = root / "trace"
-        told, code = _life(traced, before[kind], root, "-o", str(trace), "-e", f"trace={','.join(CALLS)}")
-        assert (code, {"acknowledged"}) == (0, {line.split(maxsplit=1)[1] for line in told})
+        reported, code = _life(traced, before[kind], root, "-o", str(trace), "-e", f"trace={','.join(CALLS)}")
+        assert (code, {"acknowledged"}) == (0, {line.split(maxsplit=1)[1] for line in reported})
         counts[kind] = Counter(re.findall(r"^(\w+)\(", trace.read_text(), re.MULTILINE))
     assert counts["torn"].keys() >= set(CALLS)
     return counts
@@ -109,10 +109,12 @@ def test_any_system_call_may_fail_or_be_the_last(
         root = tmp_path / str(place)
         root.mkdir()
         inject = f"inject={call}:{FAULTS[fault].format(place)}"
-        told, code = _life(traced, before[kind], root, "-o", "/dev/null", "-e", f"trace={call}", "-e", inject)
+        reported, code = _life(
+            traced, before[kind], root, "-o", "/dev/null", "-e", f"trace={call}", "-e", inject
+        )
 
-        _check_what_was_told(told, code, call, fault)
-        acknowledged += _check_what_is_there(root / "data", before[kind][1] + told)
+        _check_what_was_told(reported, code, call, fault)
+        acknowledged += _check_what_is_there(root / "data", before[kind][1] + reported)
     record(
         test=f"system calls: {fault}",
         cycles=len(places),
@@ -130,9 +132,9 @@ def _life(traced: Lives, before: tuple[Path, list[str]], root: Path, *options: s
     return traced.trace(root / "data", *options)
 
 
-def _check_what_was_told(told: list[str], code: int, call: str, fault: str) -> None:
+def _check_what_was_told(reported: list[str], code: int, call: str, fault: str) -> None:
     """Assert that no write is acknowledged after a write in doubt, and that harmless faults have no effect."""
-    fates = [line.split(maxsplit=1)[1] for line in told]
+    fates = [line.split(maxsplit=1)[1] for line in reported]
     if "in doubt" in fates:
         after = fates[fates.index("in doubt") :]
         assert (9, False) == (code, "acknowledged" in after)
@@ -144,7 +146,7 @@ def _check_what_was_told(told: list[str], code: int, call: str, fault: str) -> N
         assert "in doubt" not in fates
 
 
-def _check_what_is_there(folder: Path, told: list[str]) -> int:
+def _check_what_is_there(folder: Path, reported: list[str]) -> int:
     """Assert that a normal start has all acknowledged writes, and the same state from snapshot and log."""
     log = open_log(folder, FakeLoop(), [])
     start = Snapshots(folder, SystemFilesystem()).load_newest(log)
@@ -154,8 +156,8 @@ def _check_what_is_there(folder: Path, told: list[str]) -> int:
     log.close()
 
     assert digest(whole) == digest(start.state)
-    for line in told:
+    for line in reported:
         number, fate = line.split(maxsplit=1)
         is_there = any(table.items.get(number.encode(), b"") for table in whole.tables.values())
         assert fate == "in doubt" or is_there == (fate == "acknowledged"), line
-    return sum(line.endswith("acknowledged") for line in told)
+    return sum(line.endswith("acknowledged") for line in reported)

@@ -109,9 +109,9 @@ class Lives:
             assert tracer.stderr is not None
             assert "attached" in tracer.stderr.readline()
             os.kill(int(life[1]), signal.SIGUSR1)
-            told = list(iter(lambda: self._line(ENDED), None))
+            reported = list(iter(lambda: self._line(ENDED), None))
             tracer.stderr.read()
-        return [line for line in told if line], self._code
+        return [line for line in reported if line], self._code
 
     def _line(self, end: str) -> str | None:
         assert self._parent.stdout is not None

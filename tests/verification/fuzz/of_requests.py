@@ -37,9 +37,9 @@ def world() -> Inside:
 def seeds() -> list[bytes]:
     """The samples. Their names are the same in each database, because no name is random."""
     inside = world()
-    told = Told(lambda operation, body: inside.ask(operation, body)[1])
+    reported = Told(lambda operation, body: inside.ask(operation, body)[1])
     return [
-        bytes([NAMES.index(name)]) + told.fill(json.dumps(body).encode())
+        bytes([NAMES.index(name)]) + reported.fill(json.dumps(body).encode())
         for name, body in SAMPLES
         if name in NAMES
     ]

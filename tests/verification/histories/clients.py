@@ -201,19 +201,19 @@ class _Connection(asyncio.Protocol):
             self._end(None, None)  # it is unknown whether it was applied
             self._loop.call_later(_PAUSE_S, self._ask)
             return
-        told = wire.told(self._steps, status, orjson.loads(body))
-        if told is None:
+        reported = wire.reported(self._steps, status, orjson.loads(body))
+        if reported is None:
             self._end(now, None)
             self._loop.call_later(_PAUSE_S, self._ask)
             return
-        self._end(now, told, position(_field(head, b"x-foldb-position").decode()))
+        self._end(now, reported, position(_field(head, b"x-foldb-position").decode()))
         self._ask()
 
-    def _end(self, now: int | None, told: tuple[Any, ...] | None, place: int = -1) -> None:
+    def _end(self, now: int | None, reported: tuple[Any, ...] | None, place: int = -1) -> None:
         """Record the result of the request in flight, if there is one."""
         if self._steps is not None:
             steps, self._steps = self._steps, None
-            self._clients.answered(Operation(self._client, self._called, now, steps, told, place))
+            self._clients.answered(Operation(self._client, self._called, now, steps, reported, place))
 
 
 def _field(head: bytes, name: bytes) -> bytes:

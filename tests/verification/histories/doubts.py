@@ -66,7 +66,7 @@ class Doubts:
                 self._finish(number)
         self.next_change = self._next_change()
 
-    def see(self, step: Step, told: Any, refused: bool, place: int) -> list[State]:
+    def see(self, step: Step, reported: Any, refused: bool, place: int) -> list[State]:
         """Keep the possibilities that agree with a client's result of a step at a position.
 
         Returns:
@@ -79,7 +79,7 @@ class Doubts:
         before, kept = self.possibilities[key], set()
         for state, happened in before:
             after, would = VERBS[verb](state, argument)
-            if possible(would, told, refused):
+            if possible(would, reported, refused):
                 kept.add((state if refused else after, happened))
         self.possibilities[key] = kept
         touched = self._agree(key) if kept else None
@@ -224,8 +224,8 @@ def _without(number: int, possibility: Possibility) -> Possibility:
     return state, frozenset(one for one in happened if one[0] != number)
 
 
-def possible(would: Any, told: Any, refused: bool) -> bool:
+def possible(would: Any, reported: Any, refused: bool) -> bool:
     """Whether a step with the result `would` may have the result `told`, in an operation that was refused or not."""
-    if refused and type(told) is not Refused:
+    if refused and type(reported) is not Refused:
         return type(would) is not Refused
-    return bool(would == told)
+    return bool(would == reported)

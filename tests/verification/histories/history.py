@@ -47,7 +47,7 @@ class Operation(NamedTuple):
     called: int
     answered: int | None
     steps: tuple[Step, ...]
-    told: tuple[Any, ...] | None
+    reported: tuple[Any, ...] | None
     position: int = -1
 
     @property
@@ -56,10 +56,10 @@ class Operation(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        told = self.told
-        if told is None or len(told) == 1:
-            return told is not None and type(told[0]) is Refused
-        return any(type(one) is Refused for one in told)
+        reported = self.reported
+        if reported is None or len(reported) == 1:
+            return reported is not None and type(reported[0]) is Refused
+        return any(type(one) is Refused for one in reported)
 
     @property
     def looks(self) -> bool:
@@ -74,10 +74,10 @@ class Operation(NamedTuple):
         )
         if self.answered is None:
             came = "in doubt"
-        elif self.told is None:
+        elif self.reported is None:
             came = "rejected"
         else:
-            came = ", ".join("done" if one is None else str(one) for one in self.told)
+            came = ", ".join("done" if one is None else str(one) for one in self.reported)
         until = "…" if self.answered is None else f"{self.answered}"
         where = "" if self.position < 0 else f" at {spelt(self.position)}"
         return f"client {self.client} [{self.called} {until}]{where}: {asked} -> {came}"
@@ -123,9 +123,9 @@ class History:
         following = bisect_right(self.runs, operation.called)
         return self.runs[following] if following < len(self.runs) else NEVER
 
-    def told(self) -> list[Operation]:
+    def reported(self) -> list[Operation]:
         """Return the operations with a result."""
-        return [operation for operation in self.operations if operation.told is not None]
+        return [operation for operation in self.operations if operation.reported is not None]
 
     def by_partition(self) -> "list[History]":
         """Return the history that each partition's positions must explain; the whole one with one partition.
@@ -136,7 +136,9 @@ class History:
         if not self.several:
             return [self]
         singles = [one for one in self.operations if not is_transaction(one) and one.steps[0].key[0] == "r"]
-        homes = {one.steps[0].key: one.position >> PARTITION_BITS for one in singles if one.told is not None}
+        homes = {
+            one.steps[0].key: one.position >> PARTITION_BITS for one in singles if one.reported is not None
+        }
         parts = []
         for partition in sorted(set(homes.values())):
             part = History()
@@ -151,12 +153,12 @@ class History:
 
     def counts(self) -> dict[str, int]:
         """Return the number of operations of each kind."""
-        told = self.told()
+        reported = self.reported()
         return {
             "operations": len(self.operations),
-            "told": len(told),
-            "acknowledged": sum(not operation.looks and not operation.refused for operation in told),
-            "transactions": sum(is_transaction(operation) for operation in told),
+            "told": len(reported),
+            "acknowledged": sum(not operation.looks and not operation.refused for operation in reported),
+            "transactions": sum(is_transaction(operation) for operation in reported),
             "in doubt": sum(operation.in_doubt for operation in self.operations),
             "runs": len(self.runs),
         }
@@ -174,9 +176,11 @@ def apart(operation: Operation) -> list[Operation]:
     """
     if not operation.refused or len(operation.steps) == 1:
         return [operation]
-    told = zip(operation.steps, operation.told or (), strict=True)
+    reported = zip(operation.steps, operation.reported or (), strict=True)
     return [
-        operation._replace(steps=(step,), told=(result,)) for step, result in told if type(result) is Refused
+        operation._replace(steps=(step,), reported=(result,))
+        for step, result in reported
+        if type(result) is Refused
     ]
 
 

@@ -34,7 +34,7 @@ class Part:
     ends: int
     verb: str
     argument: Any
-    told: Any
+    reported: Any
     in_doubt: bool
     looks: bool  # it leaves the state unchanged
     operation: Operation
@@ -54,16 +54,16 @@ def parts_by_key(history: History) -> dict[str, list[Part]]:
     """Return the requests for each item whose result is known, or which may have changed it."""
     parts: dict[str, list[Part]] = {}
     for operation in history.operations:
-        _, called, answered, steps, told, _ = operation
+        _, called, answered, steps, reported, _ = operation
         if answered is None:
             if not operation.looks:
                 ends = history.deadline(operation)
                 for key, verb, argument in steps:
                     part = Part(called, ends, verb, argument, None, True, False, operation)
                     parts.setdefault(key, []).append(part)
-        elif told is not None:
+        elif reported is not None:
             refused = operation.refused
-            for (key, verb, argument), result in zip(steps, told, strict=True):
+            for (key, verb, argument), result in zip(steps, reported, strict=True):
                 # Of a refused transaction, only its reads count.
                 looks = verb in LOOKS or type(result) is Refused
                 if looks or not refused:
@@ -126,7 +126,7 @@ def _having(bit: int, configurations: set[Configuration], pending: dict[int, Par
             if effective & each:
                 continue
             after, would = VERBS[part.verb](state, part.argument)
-            if type(would) is Refused if part.in_doubt else would != part.told:
+            if type(would) is Refused if part.in_doubt else would != part.reported:
                 continue
             found = (effective | each, after)
             if looks:
@@ -149,7 +149,7 @@ def _alone(bit: int, configurations: set[Configuration], pending: dict[int, Part
             having.add(configuration)
             continue
         after, would = VERBS[part.verb](configuration[1], part.argument)
-        if type(would) is not Refused if part.in_doubt else would == part.told:
+        if type(would) is not Refused if part.in_doubt else would == part.reported:
             having.add((bit, after))
     return having
 
@@ -158,7 +158,7 @@ def _with_looks(configuration: Configuration, looks: dict[int, Part]) -> Configu
     """Let all pending reads take effect whose result is the current state."""
     effective, state = configuration
     for bit, part in looks.items():
-        if not effective & bit and VERBS[part.verb](state, part.argument)[1] == part.told:
+        if not effective & bit and VERBS[part.verb](state, part.argument)[1] == part.reported:
             effective |= bit
     return effective, state
 

@@ -57,7 +57,7 @@ def serializable(history: History) -> None:
 
 def _check_money(history: History) -> None:
     for operation in history.operations:
-        balances = [told for key, told in _seen(operation) if key[0] == "a"]
+        balances = [reported for key, reported in _seen(operation) if key[0] == "a"]
         if balances and min(balances) < 0:
             raise ViolationError(f"an account is overdrawn: {operation}")
         if len(balances) == ACCOUNTS and sum(balances) != ACCOUNTS * OPENING_BALANCE:
@@ -66,11 +66,11 @@ def _check_money(history: History) -> None:
 
 def _seen(operation: Operation) -> Iterator[tuple[str, Any]]:
     """Yield the items that an answer shows: those that were read, and those that failed a condition."""
-    for step, told in zip(operation.steps, operation.told or (), strict=False):
-        if type(told) is Refused:
-            yield step.key, told.state
+    for step, reported in zip(operation.steps, operation.reported or (), strict=False):
+        if type(reported) is Refused:
+            yield step.key, reported.state
         elif step.verb == "get":
-            yield step.key, told
+            yield step.key, reported
 
 
 def _lists(operations: list[Operation]) -> dict[str, _List]:
@@ -79,10 +79,10 @@ def _lists(operations: list[Operation]) -> dict[str, _List]:
         for step in operation.steps:
             if step.verb == "append":
                 lists[step.key].writers[step.argument] = number
-        for step, told in zip(operation.steps, operation.told or (), strict=False):
-            if step.verb == "size" and told is None:  # the condition held
+        for step, reported in zip(operation.steps, operation.reported or (), strict=False):
+            if step.verb == "size" and reported is None:  # the condition held
                 lists[step.key].reads.append((number, step.argument))
-            elif step.verb == "size" and len(told.state) == step.argument:
+            elif step.verb == "size" and len(reported.state) == step.argument:
                 raise ViolationError(f"a condition held, and refused: {operation}")
         for key, read in _seen(operation):
             if key[0] == "l":
@@ -116,7 +116,7 @@ def _check_list(key: str, known: _List, operations: list[Operation]) -> None:
         writer = None if appended not in writers else operations[writers[appended]]
         if writer is None:
             raise ViolationError(f"nobody appended {appended} to {key}, which is in {order}")
-        if writer.answered is not None and (writer.told is None or writer.refused):
+        if writer.answered is not None and (writer.reported is None or writer.refused):
             raise ViolationError(f"G1a: {appended} is in {key}, and it was refused: {writer}")
     halves = _unfinished(known)
     for number, length in known.reads:
@@ -172,7 +172,7 @@ def _unseen(known: _List, operations: list[Operation], seen: set[int]) -> list[i
         writer
         for appended, writer in known.writers.items()
         if appended not in shown
-        and (writer in seen or (operations[writer].told is not None and not operations[writer].refused))
+        and (writer in seen or (operations[writer].reported is not None and not operations[writer].refused))
     ]
 
 

@@ -18,7 +18,7 @@ from tests.verification.histories.workload import Workload
 class _Request:
     steps: tuple[Step, ...]
     called: int
-    told: tuple[Any, ...] | None = None
+    reported: tuple[Any, ...] | None = None
     position: int = -1
 
 
@@ -32,15 +32,15 @@ class Database:
     def perform(self, steps: tuple[Step, ...]) -> tuple[tuple[Any, ...], int]:
         """Apply steps; return the results and the position."""
         done = [VERBS[step.verb](self._states[step.key], step.argument) for step in steps]
-        told = tuple(result for _, result in done)
-        if any(type(one) is Refused for one in told):
-            told = tuple(one if type(one) is Refused else None for one in told)
+        reported = tuple(result for _, result in done)
+        if any(type(one) is Refused for one in reported):
+            reported = tuple(one if type(one) is Refused else None for one in reported)
         else:
             self._states.update(zip((step.key for step in steps), (after for after, _ in done), strict=True))
         if all(step.verb == "get" for step in steps):
-            return told, self._offset << INDEX_BITS | WHOLE_ENTRY
+            return reported, self._offset << INDEX_BITS | WHOLE_ENTRY
         self._offset += 1
-        return told, self._offset << INDEX_BITS
+        return reported, self._offset << INDEX_BITS
 
 
 def simulated(
@@ -70,11 +70,11 @@ def simulated(
         request = requests.get(client)
         if request is None:
             requests[client] = _Request(draw(workload), now)
-        elif request.told is None:
-            request.told, request.position = database.perform(request.steps)
+        elif request.reported is None:
+            request.reported, request.position = database.perform(request.steps)
         else:
             del requests[client]
-            ended = Operation(client, request.called, now, request.steps, request.told, request.position)
+            ended = Operation(client, request.called, now, request.steps, request.reported, request.position)
             history.operations.append(ended)
             workload.saw(ended)
     _crash(history, database, requests, dice)
@@ -83,7 +83,7 @@ def simulated(
 
 def _crash(history: History, database: Database, requests: dict[int, _Request], dice: random.Random) -> None:
     for client, request in requests.items():
-        if request.told is None and dice.random() < 0.5:
+        if request.reported is None and dice.random() < 0.5:
             database.perform(request.steps)
         history.operations.append(Operation(client, request.called, None, request.steps, None))
     requests.clear()
@@ -96,32 +96,33 @@ def mutated(
     places = [
         (number, nth)
         for number, operation in enumerate(history.operations)
-        for nth, told in enumerate(operation.told or ())
-        if operation.steps[nth].verb not in ("put", "append") and (told is not None or not operation.refused)
+        for nth, reported in enumerate(operation.reported or ())
+        if operation.steps[nth].verb not in ("put", "append")
+        and (reported is not None or not operation.refused)
     ]
     if not places:
         return history
     number, nth = dice.choice(places)
     operation = history.operations[number]
-    assert operation.told is not None
-    told = list(operation.told)
-    told[nth] = (changed or unheard_of)(operation.steps[nth], told[nth])
+    assert operation.reported is not None
+    reported = list(operation.reported)
+    reported[nth] = (changed or unheard_of)(operation.steps[nth], reported[nth])
     other = History()
     other.operations, other.runs = list(history.operations), list(history.runs)
-    other.operations[number] = operation._replace(told=tuple(told))
+    other.operations[number] = operation._replace(reported=tuple(reported))
     return other
 
 
-def unheard_of(step: Step, told: Any) -> Any:
+def unheard_of(step: Step, reported: Any) -> Any:
     """Return an answer to a step with a value that was never written."""
     if step.verb == "add":
-        return told + 1_000_000
+        return reported + 1_000_000
     if step.verb in ("put_if", "size", "move"):
         return Refused({"r": (-1, None), "l": (-1,), "a": -1}[step.key[0]])
     match step.key[0]:
         case "r":
-            return (-1, None) if told is None else (-1, told[1])
+            return (-1, None) if reported is None else (-1, reported[1])
         case "l":
-            return (*told, -1)
+            return (*reported, -1)
         case _:
-            return told + 1_000_000
+            return reported + 1_000_000

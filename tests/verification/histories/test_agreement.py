@@ -25,7 +25,7 @@ def explained(history: History, *, by_position: bool) -> bool:
     """Whether any order explains a history, by trying all; with `by_position` only orders that agree with the
     positions.
     """
-    operations = [one for one in history.operations if one.told is not None or not one.looks]
+    operations = [one for one in history.operations if one.reported is not None or not one.looks]
     ends = {id(one): history.deadline(one) if one.answered is None else one.answered for one in operations}
 
     def go_on(left: list[Operation], states: dict[str, Any], place: int) -> bool:
@@ -58,11 +58,11 @@ def explained(history: History, *, by_position: bool) -> bool:
 def carried_out(operation: Operation, states: dict[str, Any]) -> dict[str, Any] | None:
     """Return the states after an operation, or None if its result is impossible."""
     done = [VERBS[step.verb](states[step.key], step.argument) for step in operation.steps]
-    told = tuple(result for _, result in done)
-    refused = any(type(one) is Refused for one in told)
+    reported = tuple(result for _, result in done)
+    refused = any(type(one) is Refused for one in reported)
     if refused:
-        told = tuple(one if type(one) is Refused else None for one in told)
-    if operation.told != told and not operation.in_doubt:
+        reported = tuple(one if type(one) is Refused else None for one in reported)
+    if operation.reported != reported and not operation.in_doubt:
         return None
     after = States(states)
     if not refused:
@@ -83,24 +83,24 @@ def small(seed: int, draw: Callable[[Workload], Any]) -> History:
     dice = random.Random(seed)
     history = simulated(seed, dice.randint(2, 6), clients=3, keys=1, crashes=0.05, draw=draw)
     if dice.random() < 0.8:
-        return mutated(history, dice, lambda step, told: another(history, step, told, dice))
+        return mutated(history, dice, lambda step, reported: another(history, step, reported, dice))
     return history
 
 
-def another(history: History, step: Step, told: Any, dice: random.Random) -> Any:
+def another(history: History, step: Step, reported: Any, dice: random.Random) -> Any:
     """Return the result of such a step elsewhere, or a possible one: an answer that is old, early, or made up."""
     pool = [
         result
         for one in history.operations
-        for asked, result in zip(one.steps, one.told or (), strict=False)
+        for asked, result in zip(one.steps, one.reported or (), strict=False)
         if asked.key[0] == step.key[0] and (asked.verb == step.verb or {asked.verb, step.verb} < _TELL_STATES)
     ]
     if step.verb in _TELL_STATES and step.key[0] == "r":
         pool += [None, *((dice.randint(1, 6), number) for number in (None, 7))]
     if step.key[0] == "l" and step.verb == "get":
-        pool += [told[:-1], tuple(reversed(told))]
-    pool = [one for one in pool if one != told]
-    return dice.choice(pool) if pool else unheard_of(step, told)
+        pool += [reported[:-1], tuple(reversed(reported))]
+    pool = [one for one in pool if one != reported]
+    return dice.choice(pool) if pool else unheard_of(step, reported)
 
 
 def lists(workload: Workload) -> tuple[Step, ...]:

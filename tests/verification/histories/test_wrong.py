@@ -22,7 +22,7 @@ JUDGES = {"W": witness, "L": linearizable, "S": serializable}
 AUDIT = ", ".join(f"a{number} get" for number in range(ACCOUNTS))
 
 
-def was(when: str, asked: str, *told: Any, at: str = "0") -> Operation:
+def was(when: str, asked: str, *reported: Any, at: str = "0") -> Operation:
     """Return an operation: called-answered, its steps, the result of each, and the position in the answer.
 
     Without an answer's time it is in doubt; with one and no results, it was rejected.
@@ -37,7 +37,7 @@ def was(when: str, asked: str, *told: Any, at: str = "0") -> Operation:
         called=int(called),
         answered=int(answered) if answered else None,
         steps=tuple(steps),
-        told=told or None,
+        reported=reported or None,
         position=position(at),
     )
 

@@ -42,7 +42,7 @@ def request(steps: tuple[Step, ...], consistent: bool) -> tuple[str, dict[str, A
     return "TransactWriteItems", {"TransactItems": [_action(step) for step in steps]}
 
 
-def told(steps: tuple[Step, ...], status: int, body: Any) -> tuple[Any, ...] | None:
+def reported(steps: tuple[Step, ...], status: int, body: Any) -> tuple[Any, ...] | None:
     """Return the result of each step; None if the request was not applied.
 
     Raises:

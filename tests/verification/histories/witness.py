@@ -34,12 +34,12 @@ def witness(history: History) -> None:
 
 
 def _witness(history: History) -> None:
-    told = history.told()
-    called = sorted([*told, *history.doubts()], key=_by_call)
-    doubts = _check_real_time(history, called, sorted(told, key=_by_answer))
-    told.sort(key=_by_position)
-    _check_places(told)
-    _replay(told, doubts)
+    reported = history.reported()
+    called = sorted([*reported, *history.doubts()], key=_by_call)
+    doubts = _check_real_time(history, called, sorted(reported, key=_by_answer))
+    reported.sort(key=_by_position)
+    _check_places(reported)
+    _replay(reported, doubts)
 
 
 def _check_real_time(history: History, called: list[Operation], answered: list[Operation]) -> list[Doubt]:
@@ -49,13 +49,13 @@ def _check_real_time(history: History, called: list[Operation], answered: list[O
     first_of_run = _first_positions(history, called)
     doubts = []
     for operation in called:
-        _, begun, _, _, told, place = operation
+        _, begun, _, _, reported, place = operation
         while next_end is not None and next_end < begun:
             if answered[ended].position > highest:
                 highest = answered[ended].position
             ended += 1
             next_end = answered[ended].answered if ended < ends else NEVER
-        if told is None:
+        if reported is None:
             deadline = history.deadline(operation)
             doubts.append(Doubt(operation, highest, first_of_run.get(deadline, NEVER)))
         elif place < highest:
@@ -70,15 +70,15 @@ def _first_positions(history: History, called: list[Operation]) -> dict[int, int
     for operation in reversed(called if runs else []):
         while runs and operation.called <= runs[-1]:
             first[runs.pop()] = lowest
-        if operation.told is not None and operation.position < lowest:
+        if operation.reported is not None and operation.position < lowest:
             lowest = operation.position
     return first
 
 
-def _check_places(told: Iterable[Operation]) -> None:
+def _check_places(reported: Iterable[Operation]) -> None:
     """Check that each write has a position of its own; reads may share the end of an entry."""
     before: Operation | None = None
-    for operation in told:
+    for operation in reported:
         place = operation.position
         if place & WHOLE_ENTRY == WHOLE_ENTRY:
             if not operation.looks:
@@ -88,12 +88,12 @@ def _check_places(told: Iterable[Operation]) -> None:
         before = operation
 
 
-def _replay(told: list[Operation], doubts: list[Doubt]) -> None:
+def _replay(reported: list[Operation], doubts: list[Doubt]) -> None:
     states = States()
     open_ones = Doubts(states, doubts)
     change = open_ones.next_change
     unsettled = open_ones.possibilities  # keys with more than one possible state
-    for operation in told:
+    for operation in reported:
         _, _, _, steps, results, place = operation
         if place > change:
             open_ones.go_to(place)
@@ -104,34 +104,36 @@ def _replay(told: list[Operation], doubts: list[Doubt]) -> None:
             if key not in unsettled:
                 after, result = VERBS[verb](states[key], argument)
                 if result != results[0]:
-                    raise _wrong(operation, key, [states[key]], told)
+                    raise _wrong(operation, key, [states[key]], reported)
                 states[key] = after
                 continue
-        _replay_steps(operation, states, open_ones, told)
+        _replay_steps(operation, states, open_ones, reported)
 
 
-def _replay_steps(operation: Operation, states: States, open_ones: Doubts, told: list[Operation]) -> None:
+def _replay_steps(operation: Operation, states: States, open_ones: Doubts, reported: list[Operation]) -> None:
     """Replay steps of one transaction, or steps on an item with more than one possible state."""
     refused = operation.refused
-    for step, result in zip(operation.steps, operation.told or (), strict=True):
+    for step, result in zip(operation.steps, operation.reported or (), strict=True):
         key, verb, argument = step
         if key in open_ones.possibilities:
             if states_before := open_ones.see(step, result, refused, operation.position):
-                raise _wrong(operation, key, states_before, told)
+                raise _wrong(operation, key, states_before, reported)
             continue
         state = states[key]
         after, would = VERBS[verb](state, argument)
         if not possible(would, result, refused):
-            raise _wrong(operation, key, [state], told)
+            raise _wrong(operation, key, [state], reported)
         if not refused:
             states[key] = after
 
 
-def _wrong(operation: Operation, key: str, states: list[object], told: list[Operation]) -> ViolationError:
-    earlier = [one for one in told if one.position <= operation.position and one is not operation]
+def _wrong(operation: Operation, key: str, states: list[object], reported: list[Operation]) -> ViolationError:
+    earlier = [one for one in reported if one.position <= operation.position and one is not operation]
     held = " or ".join(sorted(map(str, states)))
     told_of = [
-        result for step, result in zip(operation.steps, operation.told or (), strict=True) if step.key == key
+        result
+        for step, result in zip(operation.steps, operation.reported or (), strict=True)
+        if step.key == key
     ]
     verdict = f"at {spelt(operation.position)} {key} holds {held}, and a client was told {told_of}"
     return _explained(verdict, operation, [one for one in earlier if any(s.key == key for s in one.steps)])

@@ -39,11 +39,11 @@ class Workload:
 
     def saw(self, operation: Operation) -> None:
         """Remember the results of an answer."""
-        for step, told in zip(operation.steps, operation.told or (), strict=False):
+        for step, reported in zip(operation.steps, operation.reported or (), strict=False):
             if step.verb == "get" and step.key[0] == "l":
-                self._lengths[step.key] = len(told)
+                self._lengths[step.key] = len(reported)
             elif step.verb in ("get", "swap") and step.key[0] == "r":
-                self._versions[step.key] = None if told is None else told[0]
+                self._versions[step.key] = None if reported is None else reported[0]
 
     def single(self) -> tuple[Step, ...]:
         verb = self.dice.choices(_SINGLES, _WEIGHTS)[0]

@@ -124,12 +124,12 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
     dice.shuffle(chosen)
     with served(tmp_path, "--fsync", "never") as url:
         connections = [Connection(url) for _ in range(CONNECTIONS)]
-        told = prepare(connections[0], allowed)
+        reported = prepare(connections[0], allowed)
         before = None
         for at in range(0, len(chosen), CONNECTIONS):
             sent = list(zip(connections, chosen[at : at + CONNECTIONS], strict=False))
             for connection, (operation, data) in sent:
-                connection.send(operation, told.fill(data))
+                connection.send(operation, reported.fill(data))
             for connection, (operation, data) in sent:
                 try:
                     status, body = connection.answer()
@@ -139,7 +139,7 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
                     raise
                 answered[f"{operation} {status}"] += 1
             if at % EACH_FRESH == 0:
-                told = prepare(connections[0], allowed)
+                reported = prepare(connections[0], allowed)
             if before is None and at > 500:
                 before = resident_kib(tmp_path)
         remove_tables(url)

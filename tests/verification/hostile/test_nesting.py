@@ -62,8 +62,8 @@ def inside() -> Inside:
 def answer(inside: Inside, place: str, value: bytes) -> tuple[int, str]:
     operation, body = PLACES[place]
     data = orjson.dumps(body).replace(b'"HERE"', value)
-    (status, told), _ = bounded(STEPS, inside.ask, operation, data)
-    return status, told.get("__type", "").rpartition("#")[2]
+    (status, reported), _ = bounded(STEPS, inside.ask, operation, data)
+    return status, reported.get("__type", "").rpartition("#")[2]
 
 
 def nested(levels: int, kind: str) -> bytes:

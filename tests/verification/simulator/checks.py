@@ -32,11 +32,11 @@ def check_at_rest(states: list[PartitionState]) -> None:
     for number, state in enumerate(states):
         for receiver, outbox in state.outboxes.items():
             assert not outbox.unacknowledged, (
-                f"{number} has untold messages for {receiver}: {outbox.unacknowledged}"
+                f"{number} has unacknowledged messages for {receiver}: {outbox.unacknowledged}"
             )
-            heard = states[receiver].received.get(number, 0)
-            assert heard == outbox.next_message_number, (
-                f"{receiver} heard {heard} of {outbox.next_message_number} from {number}"
+            arrived = states[receiver].received.get(number, 0)
+            assert arrived == outbox.next_message_number, (
+                f"{receiver} has received {arrived} of {outbox.next_message_number} from {number}"
             )
         assert state.unacknowledged_bytes == 0, (
             f"{number} counts {state.unacknowledged_bytes} bytes of messages"
@@ -54,10 +54,10 @@ def check_indexes(states: list[PartitionState]) -> None:
     catalog = states[0].tables
     for number, state in enumerate(states):
         for table_id in sorted({*state.tables, *catalog}):
-            known, told = (tables.get(table_id) for tables in (state.tables, catalog))
+            known, reported = (tables.get(table_id) for tables in (state.tables, catalog))
             assert known is not None, f"{number} does not know table {table_id}"
-            assert told is not None, f"{number} knows table {table_id}, which is gone"
-            assert known.definition == told.definition, (
+            assert reported is not None, f"{number} knows table {table_id}, which is gone"
+            assert known.definition == reported.definition, (
                 f"{number} knows table {table_id} as {known.definition}"
             )
             assert known.definition.status == "ACTIVE", (

@@ -47,8 +47,8 @@ def folded(log: SharedLog, partition: int) -> Folded:
 def until(log: SharedLog, partition: int, times: list[int], moment: int) -> PartitionState:
     """Return a partition's state at a moment of log time."""
     state = PartitionState()
-    for heard in log.partitions[partition].records[: sum(time <= moment for time in times)]:
-        fold(state, heard.record())
+    for taken in log.partitions[partition].records[: sum(time <= moment for time in times)]:
+        fold(state, taken.record())
     return state
 
 
@@ -57,14 +57,11 @@ def check_causes(states: list[PartitionState]) -> None:
     for receiver, there in enumerate(states):
         for sender, here in enumerate(states):
             outbox = here.outboxes.get(receiver)
-            told = 0 if outbox is None else outbox.next_message_number
-            known = told - (0 if outbox is None else len(outbox.unacknowledged))
-            heard = there.received.get(sender, 0)
-            what = (
-                f"{receiver} heard {heard} messages of {sender}, which has told {told} and knows of {known}"
-            )
-            assert heard <= told, what
-            assert known <= heard, what
+            sent = 0 if outbox is None else outbox.next_message_number
+            acknowledged = sent - (0 if outbox is None else len(outbox.unacknowledged))
+            arrived = there.received.get(sender, 0)
+            found = f"{receiver} has {arrived} of {sent} messages of {sender}, of which {acknowledged} are acknowledged"
+            assert acknowledged <= arrived <= sent, found
 
 
 class Rest:
@@ -88,18 +85,18 @@ class Rest:
 
     def _deliver(self) -> bool:
         """Deliver and acknowledge every message; return whether there were any."""
-        any_told = False
+        is_any_sent = False
         for sender, state in enumerate(self._states):
             for receiver, outbox in list(state.outboxes.items()):
                 waiting = list(outbox.unacknowledged)
                 if waiting:
-                    any_told = True
+                    is_any_sent = True
                     self._fold(receiver, waiting)
                     self._fold(
                         sender,
                         [RelayAck(receiver, waiting[-1].message_number, self._states[receiver].log_time)],
                     )
-        return any_told
+        return is_any_sent
 
     def _propose(self) -> bool:
         """Propose the commands of an owner; return whether there were any."""

@@ -164,8 +164,8 @@ class SharedLog:
 
     def read(self, partition: int, start: int, end: int) -> Iterator[Record]:
         """Yield records decoded, as a new process reads them."""
-        for heard in self.partitions[partition].records[start:end]:
-            yield RawRecord.record(heard)
+        for received in self.partitions[partition].records[start:end]:
+            yield RawRecord.record(received)
 
     def end(self, partition: int) -> int:
         """Return the offset of the next record."""
@@ -176,8 +176,8 @@ class SharedLog:
         """Return the hash of all records."""
         total = blake2b(digest_size=8)
         for partition in self.partitions:
-            for heard in partition.records:
-                total.update(b"%d %d %b" % (heard.offset, heard.time, heard.body))
+            for received in partition.records:
+                total.update(b"%d %d %b" % (received.offset, received.time, received.body))
         return total.hexdigest()
 
 

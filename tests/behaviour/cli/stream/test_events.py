@@ -31,19 +31,19 @@ OLDER = {"Id": {"N": "101"}, "Message": {"S": "old"}}
 @pytest.mark.parametrize("view", ["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"])
 def test_a_lambda_event_of_every_view_type_is_read(stopped: Path, tmp_path: Path, view: str, op: str) -> None:
     """An image that the view excludes is made from the key, so the operation is known."""
-    told: dict[str, Any] = {"Keys": KEYS, "SequenceNumber": "333"}
+    reported: dict[str, Any] = {"Keys": KEYS, "SequenceNumber": "333"}
     if "NEW" in view and op != "REMOVE":
-        told["NewImage"] = IMAGE
+        reported["NewImage"] = IMAGE
     if "OLD" in view and op != "INSERT":
-        told["OldImage"] = OLDER
-    (tmp_path / "event").write_text(json.dumps({"Records": [{"eventName": op, "dynamodb": told}]}))
+        reported["OldImage"] = OLDER
+    (tmp_path / "event").write_text(json.dumps({"Records": [{"eventName": op, "dynamodb": reported}]}))
 
     result = at(stopped)("trigger", "test", "receipts", "--event", str(tmp_path / "event"), "--typed")
 
     [change] = lines(result)[0]["changes"]
     assert (op, KEYS, "333") == (change["op"], change["keys"], change["number"])
-    assert told.get("NewImage", None if op == "REMOVE" else KEYS) == change["new"]
-    assert told.get("OldImage", None if op == "INSERT" else KEYS) == change["old"]
+    assert reported.get("NewImage", None if op == "REMOVE" else KEYS) == change["new"]
+    assert reported.get("OldImage", None if op == "INSERT" else KEYS) == change["old"]
 
 
 def test_a_sequence_number_of_another_database_is_ignored(stopped: Path, tmp_path: Path) -> None:
@@ -63,12 +63,12 @@ def test_changes_of_several_partitions_are_read_unchanged(tmp_path: Path, trigge
         cli("item", "put", "Orders", "-", stdin="".join(f'{{"id": "o{number}"}}\n' for number in range(9)))
         printed = cli("stream", "tail").stdout
         (tmp_path / "event").write_text(printed)
-        told = lines(cli("trigger", "explain", "receipts", "--event", str(tmp_path / "event")))
+        reported = lines(cli("trigger", "explain", "receipts", "--event", str(tmp_path / "event")))
 
     places = [json.loads(line)["position"] for line in printed.splitlines()]
     assert 1 < len({place.partition(":")[0] for place in places})
     assert [place.partition(":")[0] for place in places] == [
-        each["position"].partition(":")[0] for each in told
+        each["position"].partition(":")[0] for each in reported
     ]
 
 

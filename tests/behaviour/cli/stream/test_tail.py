@@ -89,7 +89,7 @@ def test_tail_continues_from_a_sequence_number(orders: Foldb) -> None:
 def test_a_line_holds_the_fields_that_its_format_names(orders: Foldb) -> None:
     change = lines(orders("stream", "tail"))[5]
 
-    told = orders(
+    reported = orders(
         "stream",
         "tail",
         "--on",
@@ -100,7 +100,7 @@ def test_a_line_holds_the_fields_that_its_format_names(orders: Foldb) -> None:
 
     assert (
         f'Orders\t{change["time"]} {{"id":"o1"}} 50->70 - - api 0 {change["position"]} {change["number"]} 5%\n'
-        == told.stdout
+        == reported.stdout
     )
     assert change == json.loads(orders("stream", "tail", "--on", "MODIFY", "--format", "%j").stdout)
 
@@ -111,8 +111,8 @@ def test_a_field_ends_where_its_word_ends(folder: Path) -> None:
         cli("table", "create", "Orders", "id:S", "--stream")
         cli("item", "put", "Orders", '{"id": "o", "a-b": 1, "a": 2}')
 
-        told = cli("stream", "tail", "--format", "%op:%t,%k-%d %new.a-b %new.a->%%t")
-        assert "INSERT:Orders,o-0 1 2->%t\n" == told.stdout
+        reported = cli("stream", "tail", "--format", "%op:%t,%k-%d %new.a-b %new.a->%%t")
+        assert "INSERT:Orders,o-0 1 2->%t\n" == reported.stdout
 
 
 def test_items_of_a_snapshot_count(orders: Foldb) -> None:
@@ -268,11 +268,11 @@ def test_an_interrupt_exits_with_130(folder: Path, where: str) -> None:
         at(server.endpoint_url)("table", "create", "Orders", "id:N", "--stream")
         at(server.endpoint_url)("item", "put", "Orders", '{"id": 1}')
         if where == "a server":
-            told = interrupted("stream", "tail", "-f", "--from", "horizon", "--db", server.endpoint_url)
+            reported = interrupted("stream", "tail", "-f", "--from", "horizon", "--db", server.endpoint_url)
     if where == "a folder":
-        told = interrupted("stream", "tail", "-f", "--from", "start", "--db", str(folder))
+        reported = interrupted("stream", "tail", "-f", "--from", "start", "--db", str(folder))
 
-    assert (130, "foldb: interrupted\n") == told
+    assert (130, "foldb: interrupted\n") == reported
 
 
 def interrupted(*arguments: str) -> tuple[int, str]:

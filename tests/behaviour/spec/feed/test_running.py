@@ -265,9 +265,9 @@ def test_a_tumbling_window_keeps_its_state_in_the_log(
         until(lambda: sum(count for *_, count in function.notes()) == 20)
         changes = database.changes(table, 20)
     counts = Counter(change["time"][:19] for change in changes)
-    told = {start[:19].replace(" ", "T"): count for start, _, count in function.notes() if count}
+    reported = {start[:19].replace(" ", "T"): count for start, _, count in function.notes() if count}
 
-    assert counts == told
+    assert counts == reported
 
 
 @pytest.mark.spec("T15")

@@ -111,13 +111,13 @@ def test_a_setting_reaches_every_partition_of_an_active_table() -> None:
     ttl = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "exp"}}
 
     cluster.define(define("UpdateTimeToLive", cars.id, ttl))
-    told = statuses(cluster)
+    reported = statuses(cluster)
     cluster.settle()
 
     def attribute(state: PartitionState) -> str | None:
         return state.tables[cars.id].definition.ttl_attribute
 
-    assert ["ACTIVE"] * 4 == told
+    assert ["ACTIVE"] * 4 == reported
     assert ["exp"] * 4 == [attribute(state) for state in cluster.states]
 
 

@@ -31,13 +31,13 @@ def life_of(seed: int) -> Life:
 
 def walked(life: Life, partition: int) -> Iterator[tuple[Change, set[int]]]:
     """Yield the changes of a partition, each with the labels of the captures that its definitions require."""
-    state, on, heard = PartitionState(), Labels(), 0
+    state, on, received = PartitionState(), Labels(), 0
     for record in life.cluster.records[partition]:
         for change in changes(fold(state, record), None, partition, life.cluster.partitions):
             yield change, on.get(change.table, set())
         for command in record.entry.commands:
-            if isinstance(command, Relay) and command.sender == 0 and command.message_number == heard:
-                heard += 1
+            if isinstance(command, Relay) and command.sender == 0 and command.message_number == received:
+                received += 1
                 if isinstance(command.message, DefinedMessage):
                     on[command.message.table] = _labels(command.message)
 

@@ -195,10 +195,10 @@ def test_entries_and_the_end_of_them_may_come_before_the_index_does(order: tuple
     [definition] = cluster.catalog.outboxes[1].unacknowledged
     cluster.deliver(definition, 1)
     fill(cluster, 1)
-    told = list(cluster.states[1].outboxes[2].unacknowledged)
+    reported = list(cluster.states[1].outboxes[2].unacknowledged)
     messages: dict[str, list[Relay]] = {
-        "told": told[:-1],
-        "ended": told,
+        "told": reported[:-1],
+        "ended": reported,
         "defined": list(cluster.catalog.outboxes[2].unacknowledged),
     }
 

@@ -36,10 +36,10 @@ def test_only_the_next_message_counts() -> None:
     before = entries(cluster.states[receiver])
     last = first.message_number - 1
 
-    told = [cluster.deliver(relay, receiver) for relay in (second, first, third, first, second, third)]
+    reported = [cluster.deliver(relay, receiver) for relay in (second, first, third, first, second, third)]
 
     assert [last, last + 1, last + 1, last + 1, last + 2, last + 3] == [
-        one.through_message for one in told if isinstance(one, MessageFolded)
+        one.through_message for one in reported if isinstance(one, MessageFolded)
     ]
     assert before + 3 == entries(cluster.states[receiver])
 
@@ -116,13 +116,13 @@ def test_a_record_has_one_log_time_for_all_its_messages() -> None:
 def test_an_acknowledgement_has_a_later_log_time_than_its_message() -> None:
     """Otherwise at some time the sender would have removed it, and the receiver not yet folded it."""
     cluster, sender, receiver, relays = talkative()
-    told = cluster.deliver(relays[0], receiver)
-    assert isinstance(told, MessageFolded)
+    reported = cluster.deliver(relays[0], receiver)
+    assert isinstance(reported, MessageFolded)
 
-    cluster.fold(sender, RelayAck(receiver, told.through_message, told.time + 5000))
+    cluster.fold(sender, RelayAck(receiver, reported.through_message, reported.time + 5000))
 
-    assert cluster.states[receiver].log_time == told.time
-    assert told.time + 5001 == cluster.states[sender].log_time
+    assert cluster.states[receiver].log_time == reported.time
+    assert reported.time + 5001 == cluster.states[sender].log_time
 
 
 @pytest.mark.guarantee("G29")
@@ -221,7 +221,7 @@ def test_a_void_message_counts_or_its_sender_would_tell_it_for_ever() -> None:
     cluster.fold(receiver, relays[0], void=[(offset, 0)])
 
     assert before == entries(state)
-    told = cluster.fold(receiver, relays[1])
-    assert isinstance(told, MessageFolded)
-    assert relays[1].message_number == told.through_message
+    reported = cluster.fold(receiver, relays[1])
+    assert isinstance(reported, MessageFolded)
+    assert relays[1].message_number == reported.through_message
     assert before + 1 == entries(state)

@@ -608,8 +608,8 @@ def test_a_process_that_cannot_be_started_is_logged(tmp_path: Path, caplog: pyte
 
     maker.poll()
 
-    [told] = caplog.messages
-    assert told.startswith("no snapshot was made: [Errno 2] No such file or directory")
+    [reported] = caplog.messages
+    assert reported.startswith("no snapshot was made: [Errno 2] No such file or directory")
 
 
 def test_a_module_that_lies_about_is_not_run_in_place_of_ours(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class Partitions:
         if isinstance(command, Abandon) and isinstance(outcome, MessageFolded):
             self.given_up.update((partition, number) for number, *_ in outcome.resolved)
         for receiver, outbox in state.outboxes.items():
-            told = self._told[partition, receiver]
-            told.extend(relay for relay in outbox.unacknowledged if relay.message_number >= len(told))
+            reported = self._told[partition, receiver]
+            reported.extend(relay for relay in outbox.unacknowledged if relay.message_number >= len(reported))
         return outcome
 
     def where(self, table: int, pk: bytes) -> int:
@@ -94,10 +94,10 @@ class Partitions:
 
     def deliver(self, sender: int, receiver: int, number: int | None = None) -> Outcome | None:
         """Fold a message, which may be a repeated or an early one; by default the next."""
-        told = self._told[sender, receiver]
+        reported = self._told[sender, receiver]
         if number is None:
             number = self.states[receiver].received.get(sender, 0)
-        return self.fold(receiver, told[number]) if number < len(told) else None
+        return self.fold(receiver, reported[number]) if number < len(reported) else None
 
     def sent(self, sender: int, receiver: int) -> int:
         """Return the number of messages so far."""

@@ -131,9 +131,9 @@ def test_a_transaction_waits_for_all_votes_and_all_confirmations() -> None:
     assert () == tuple(voted.resolved)
     decided = pair.hear(pair.second)
     assert 1 == len(decided.applied)
-    told = pair.hear(pair.first)
+    reported = pair.hear(pair.first)
 
-    ((named, answer, places),) = told.resolved
+    ((named, answer, places),) = reported.resolved
     assert number == named
     assert [pair.second] == [place.partition for place in places]
     assert [len(pair.partitions.records[pair.second]) - 1] == [place.offset for place in places]

@@ -70,15 +70,15 @@ def place(table: Table, index: str | None, last: bytes) -> tuple[bytes, bytes]:
 
 def pages(table: Table, read: Any, **choices: Any) -> list[tuple[Any, ...]]:
     """Return the items and the cost of all pages of a scan."""
-    told = []
+    reported = []
     start = None
     while True:
         page = read(ScanRequest(table.definition.id, start=start, **choices))
-        told.append(
+        reported.append(
             (page.items, page.count, page.scanned, page.last, page.table_half_units, page.index_half_units)
         )
         if page.last is None:
-            return told
+            return reported
         start = place(table, choices.get("index"), page.last)
 
 

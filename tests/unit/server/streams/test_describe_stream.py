@@ -167,7 +167,7 @@ def test_a_disabled_stream_stays_and_a_new_one_has_a_new_label(
     new = table.latest_stream_arn
 
     described = [streams.describe_stream(StreamArn=arn)["StreamDescription"] for arn in (old, new)]
-    told = [
+    reported = [
         [
             record["dynamodb"]["Keys"]["pk"]["S"]
             for shard in shards(streams, arn)
@@ -181,7 +181,7 @@ def test_a_disabled_stream_stays_and_a_new_one_has_a_new_label(
         (each["StreamStatus"], each["StreamViewType"]) for each in described
     ]
     assert all("EndingSequenceNumber" in shard["SequenceNumberRange"] for shard in described[0]["Shards"])
-    assert [["a"], ["b"]] == told
+    assert [["a"], ["b"]] == reported
 
 
 def test_a_stream_outlives_its_table(client: Any, streams: Any) -> None:

@@ -39,35 +39,37 @@ class Told:
 
 
 @pytest.fixture
-def told(streams: Any, make_streamed: Callable[..., Any]) -> Told:
+def reported(streams: Any, make_streamed: Callable[..., Any]) -> Told:
     return Told(streams, make_streamed("pk:S", "sk:N"))
 
 
-def test_from_the_oldest(told: Told) -> None:
-    assert [0, 1, 2, 3, 4] == told.read(told.begin("TRIM_HORIZON"))
+def test_from_the_oldest(reported: Told) -> None:
+    assert [0, 1, 2, 3, 4] == reported.read(reported.begin("TRIM_HORIZON"))
 
 
-def test_from_now_on(told: Told) -> None:
+def test_from_now_on(reported: Told) -> None:
     """Only changes after the answer with the iterator are read."""
-    at = told.begin("LATEST")
-    assert [] == told.read(at)
-    told.table.put_item(Item={"pk": "a", "sk": 5})
+    at = reported.begin("LATEST")
+    assert [] == reported.read(at)
+    reported.table.put_item(Item={"pk": "a", "sk": 5})
 
-    assert [5] == told.read(at)
+    assert [5] == reported.read(at)
 
 
 @pytest.mark.parametrize("nth", range(5))
-def test_from_a_number(nth: int, told: Told) -> None:
-    number = told.number(nth)
+def test_from_a_number(nth: int, reported: Told) -> None:
+    number = reported.number(nth)
 
-    assert list(range(nth, 5)) == told.read(told.begin("AT_SEQUENCE_NUMBER", SequenceNumber=number))
-    assert list(range(nth + 1, 5)) == told.read(told.begin("AFTER_SEQUENCE_NUMBER", SequenceNumber=number))
+    assert list(range(nth, 5)) == reported.read(reported.begin("AT_SEQUENCE_NUMBER", SequenceNumber=number))
+    assert list(range(nth + 1, 5)) == reported.read(
+        reported.begin("AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+    )
 
 
-def test_from_the_number_that_a_shard_begins_with(told: Told) -> None:
-    start = told.shard["SequenceNumberRange"]["StartingSequenceNumber"]
+def test_from_the_number_that_a_shard_begins_with(reported: Told) -> None:
+    start = reported.shard["SequenceNumberRange"]["StartingSequenceNumber"]
 
-    assert [0, 1, 2, 3, 4] == told.read(told.begin("AT_SEQUENCE_NUMBER", SequenceNumber=start))
+    assert [0, 1, 2, 3, 4] == reported.read(reported.begin("AT_SEQUENCE_NUMBER", SequenceNumber=start))
 
 
 @pytest.mark.parametrize("partitions", [1, 8])

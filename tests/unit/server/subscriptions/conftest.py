@@ -96,8 +96,8 @@ class Shop:
 
     def letters(self, name: str) -> list[dict[str, Any]]:
         """Return the dead letters of a subscription."""
-        told: list[dict[str, Any]] = self.do("ListDeadLetters", name)["DeadLetters"]
-        return told
+        reported: list[dict[str, Any]] = self.do("ListDeadLetters", name)["DeadLetters"]
+        return reported
 
     def described(self, name: str) -> dict[str, Any]:
         return described(self.url, name)

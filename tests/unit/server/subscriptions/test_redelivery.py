@@ -43,9 +43,9 @@ def test_an_edit_during_a_delivery_applies_to_the_delivery(shop: Shop, fails: bo
         if not fails:
             shop.be("broken", there=False)
         shop.be("gate", there=False)
-        told = retried.result()
+        reported = retried.result()
 
-    assert {"Delivered": int(not fails), "Failed": int(fails), "Left": int(fails)} == told
+    assert {"Delivered": int(not fails), "Failed": int(fails), "Left": int(fails)} == reported
     assert ["2"] == [each["Change"]["new"]["n"]["N"] for each in shop.letters("one")] or not fails
     assert "called with 2" in shop.notes()
 
@@ -59,9 +59,9 @@ def test_a_drop_during_a_delivery_stays(shop: Shop) -> None:
             pass
         shop.do("DropDeadLetters", "one")
         shop.be("gate", there=False)
-        told = retried.result()
+        reported = retried.result()
 
-    assert {"Delivered": 0, "Failed": 0, "Left": 0} == told
+    assert {"Delivered": 0, "Failed": 0, "Left": 0} == reported
     assert [] == shop.letters("one")
 
 
@@ -74,17 +74,17 @@ def retried_while_comes(shop: Shop, n: int) -> dict[str, Any]:
         shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
         shop.settle()
         shop.be("gate", there=False)
-        told: dict[str, Any] = retried.result()
-    return told
+        reported: dict[str, Any] = retried.result()
+    return reported
 
 
 def test_changes_that_follow_during_a_retry_are_delivered_too(shop: Shop) -> None:
     """Later changes of a key become dead letters while it has one. Without this a busy key would always have some."""
     dead(shop, "fails_slowly")
     shop.be("broken", there=False)
-    told = retried_while_comes(shop, 2)
+    reported = retried_while_comes(shop, 2)
 
-    assert {"Delivered": 2, "Failed": 0, "Left": 0} == told
+    assert {"Delivered": 2, "Failed": 0, "Left": 0} == reported
     assert [] == shop.letters("one")
     assert ["a 1", "called with 2", "a 2"] == shop.notes()[2:]
 
@@ -95,9 +95,9 @@ def test_the_answer_counts_dead_letters_left_at_the_end(shop: Shop) -> None:
     for n in (2, 3):
         shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": n})
     shop.settle()
-    told = retried_while_comes(shop, 4)
+    reported = retried_while_comes(shop, 4)
 
-    assert {"Delivered": 0, "Failed": 1, "Left": 4} == told
+    assert {"Delivered": 0, "Failed": 1, "Left": 4} == reported
     shop.be("broken", there=False)
     assert {"Delivered": 3, "Failed": 0, "Left": 1} == shop.do("RetryDeadLetters", "one", Limit=3)
 
@@ -112,10 +112,10 @@ def test_dead_letters_have_one_delivery_at_a_time(shop: Shop) -> None:
             pass
         refusal = shop.refused("RetryDeadLetters", Name="one").body
         shop.be("gate", there=False)
-        told = retried.result()
+        reported = retried.result()
 
     assert "The dead letters of one are being delivered already" in refusal["message"]
-    assert {"Delivered": 1, "Failed": 0, "Left": 0} == told
+    assert {"Delivered": 1, "Failed": 0, "Left": 0} == reported
     assert 0 == shop.do("RetryDeadLetters", "one")["Left"], "and then again"
 
 
@@ -152,10 +152,10 @@ def test_writes_of_a_retry_count_depth_from_the_dead_letter(
     for name in ("one", "tells"):
         shop.do("ResumeSubscription", name)
     shop.settle()
-    told = [f"a trigger {follows}"] if follows < 16 else []
+    reported = [f"a trigger {follows}"] if follows < 16 else []
 
-    assert ["a 1", *told] == shop.notes()
-    assert [16] * (not told) == [each["Change"]["depth"] for each in shop.letters("tells")]
+    assert ["a 1", *reported] == shop.notes()
+    assert [16] * (not reported) == [each["Change"]["depth"] for each in shop.letters("tells")]
 
 
 def test_dead_letters_of_a_closed_window_are_not_delivered(shop: Shop) -> None:

@@ -95,8 +95,8 @@ def test_one_that_comes_to_its_end_while_the_node_stops_ends_as_ever(tmp_path: P
     hook.server_close()
 
     with foldb.serve(tmp_path, webhooks=("127.0.0.1",)) as server:
-        told = described(server.endpoint_url, "one")
-    assert ("STOPPED", 1) == (told["Status"], told["Handled"])
+        reported = described(server.endpoint_url, "one")
+    assert ("STOPPED", 1) == (reported["Status"], reported["Handled"])
 
 
 def test_a_subscription_resumes_once_its_missing_part_is_back(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_a_subscription_resumes_once_its_missing_part_is_back(tmp_path: Path) ->
         subscribe(server.endpoint_url, "one", "Orders", {"Kind": "command", "Command": ["./notes.sh"]})
     with foldb.serve(tmp_path / "data") as server:
         boto3.resource("dynamodb", **server.boto3).Table("Orders").put_item(Item={"pk": "meanwhile"})
-        told = described(server.endpoint_url, "one")
-    assert ("ACTIVE", False) == (told["Status"], told["RunsHere"])
-    assert "start it with `foldb serve --triggers FOLDER`" in told["LastError"]
+        reported = described(server.endpoint_url, "one")
+    assert ("ACTIVE", False) == (reported["Status"], reported["RunsHere"])
+    assert "start it with `foldb serve --triggers FOLDER`" in reported["LastError"]
     command.rename(folder / "other.sh")
     with foldb.serve(tmp_path / "data", triggers=folder) as server:
         assert "there is no ./notes.sh" in described(server.endpoint_url, "one")["LastError"]
@@ -165,9 +165,9 @@ def test_a_dry_run_counts_up_to_any_end(shop: Shop) -> None:
     shop.resource.Table("Orders").put_item(Item={"pk": "a", "n": 1})
     shop.settle()
     tomorrow = {"Time": time.time_ns() // 1_000_000 + 24 * HOUR_MS}
-    told = shop.do("ReplaySubscription", "one", From={"At": "HORIZON"}, To=tomorrow, DryRun=True)
+    reported = shop.do("ReplaySubscription", "one", From={"At": "HORIZON"}, To=tomorrow, DryRun=True)
 
-    assert {"Calls": 1, "Changes": 1, "Keys": 1} == told
+    assert {"Calls": 1, "Changes": 1, "Keys": 1} == reported
 
 
 def test_a_finished_replay_has_no_lag(shop: Shop) -> None:

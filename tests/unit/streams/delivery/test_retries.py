@@ -346,18 +346,18 @@ async def test_a_failed_start_is_retried_and_logged_once(
 
 async def test_a_failure_appears_in_the_metrics() -> None:
     stage = written(Stage({"MaximumRetryAttempts": 0}, judge=failing_at("b", named=True)), "a b c")
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
 
     dispatcher = stage.started()
     await dispatcher.reach(stage.ends())
-    told.update(dispatcher.metrics.to_json(asyncio.get_running_loop().time()))
+    reported.update(dispatcher.metrics.to_json(asyncio.get_running_loop().time()))
     await dispatcher.stop()
 
     assert (2, 1, 3, 2, 1, "bad") == (
-        told["Calls"],
-        told["FailedCalls"],
-        told["Handled"],
-        told["Delivered"],
-        told["DeadLetters"],
-        told["LastError"],
+        reported["Calls"],
+        reported["FailedCalls"],
+        reported["Handled"],
+        reported["Delivered"],
+        reported["DeadLetters"],
+        reported["LastError"],
     )

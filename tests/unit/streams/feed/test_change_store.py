@@ -483,10 +483,10 @@ def test_a_removed_segment_raises_the_trim_horizon_at_once() -> None:
     count = len(files(life.disk))
 
     life.loop.advance(change_writer.SYNC_INTERVAL_S)
-    told = life.writing.run_without_delivery()
+    reported = life.writing.run_without_delivery()
     assert count > len(files(life.disk))
     page = life.ask(ReadChanges(table, before))
-    told.run()
+    reported.run()
 
     assert before < page.trim_horizon == life.ask(ReadChanges(table, before)).trim_horizon
 

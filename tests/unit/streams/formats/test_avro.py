@@ -15,12 +15,14 @@ from tests.unit.streams.deliveries import TIME, delivery, order
 def test_another_reader_finds_the_schema_and_reads_the_change() -> None:
     old, new = order(), order(state={"S": "PAID"})
 
-    told = BytesIO(message(delivery(old, new, tx=Tx("10482.0", 1, 2))))
+    reported = BytesIO(message(delivery(old, new, tx=Tx("10482.0", 1, 2))))
 
-    assert b"\xc3\x01" == told.read(2)
-    assert fingerprint(to_parsing_canonical_form(parse_schema(SCHEMA)), "CRC-64-AVRO") == told.read(8).hex()
-    read: Any = fastavro.schemaless_reader(told, parse_schema(SCHEMA), None)
-    assert b"" == told.read()
+    assert b"\xc3\x01" == reported.read(2)
+    assert (
+        fingerprint(to_parsing_canonical_form(parse_schema(SCHEMA)), "CRC-64-AVRO") == reported.read(8).hex()
+    )
+    read: Any = fastavro.schemaless_reader(reported, parse_schema(SCHEMA), None)
+    assert b"" == reported.read()
     assert TIME == round(read.pop("time").timestamp() * 1000)
     assert {
         "table": "Orders",

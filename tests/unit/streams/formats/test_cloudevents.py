@@ -33,9 +33,9 @@ def test_names_of_attributes_are_lower_case_letters_and_digits() -> None:
 def test_a_batch_is_an_array_of_structured_events() -> None:
     other = delivery(None, order(order=2), 3)
 
-    told = json.loads(batch([CHANGE, other], replay=True))
+    reported = json.loads(batch([CHANGE, other], replay=True))
 
-    assert [json.loads(structured(each, replay=True)) for each in (CHANGE, other)] == told
+    assert [json.loads(structured(each, replay=True)) for each in (CHANGE, other)] == reported
     assert [] == json.loads(batch([]))
 
 
@@ -43,10 +43,10 @@ def test_headers_of_binary_mode_are_printable_for_any_key() -> None:
     """The binding percent-encodes spaces, quotation marks, percent signs and non-ASCII characters."""
     key = 'Euro € "100%"\r\nx: y'
 
-    told = headers(delivery(None, order(key)))
+    reported = headers(delivery(None, order(key)))
 
-    assert all(re.fullmatch("[!#-~]+", text) for name, text in told.items() if name.startswith("ce-"))
-    assert {"S": key} == json.loads(unquote(told["ce-subject"]))["customer"]
-    assert "Euro%20%E2%82%AC%20" in told["ce-subject"]
-    assert ("application/json", "foldb.item.insert") == (told["content-type"], told["ce-type"])
-    assert "ce-datacontenttype" not in told
+    assert all(re.fullmatch("[!#-~]+", text) for name, text in reported.items() if name.startswith("ce-"))
+    assert {"S": key} == json.loads(unquote(reported["ce-subject"]))["customer"]
+    assert "Euro%20%E2%82%AC%20" in reported["ce-subject"]
+    assert ("application/json", "foldb.item.insert") == (reported["content-type"], reported["ce-type"])
+    assert "ce-datacontenttype" not in reported

@@ -38,7 +38,7 @@ def test_an_envelope_has_both_images_the_source_and_the_transaction() -> None:
     [(None, order(), False, "c"), (order(), None, False, "d"), (None, order(), True, "r")],
 )
 def test_the_operation_is_one_letter(old: None, new: None, *, is_read: bool, op: str) -> None:
-    told = json.loads(envelope(delivery(old, new, is_read=is_read), NOW))
+    reported = json.loads(envelope(delivery(old, new, is_read=is_read), NOW))
 
-    assert (op, str(is_read).lower()) == (told["op"], told["source"]["snapshot"])
-    assert (old, new, None) == (told["before"], told["after"], told["transaction"])
+    assert (op, str(is_read).lower()) == (reported["op"], reported["source"]["snapshot"])
+    assert (old, new, None) == (reported["before"], reported["after"], reported["transaction"])

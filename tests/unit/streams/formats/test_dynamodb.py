@@ -26,7 +26,7 @@ NEW_ITEM = {"Id": {"N": "101"}, "Message": {"S": "New item!"}}
 CHANGED = {"Id": {"N": "101"}, "Message": {"S": "This item has changed"}}
 
 
-def told(change: Delivery) -> dict[str, object]:
+def reported(change: Delivery) -> dict[str, object]:
     members: dict[str, object] = json.loads(record(change))
     return members
 
@@ -49,7 +49,7 @@ def test_a_record_has_the_members_of_the_api_reference() -> None:
             "SequenceNumber": "100000000000001048200000000",
             "StreamViewType": "NEW_AND_OLD_IMAGES",
         },
-    } == told(change)
+    } == reported(change)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_record_has_the_members_of_the_api_reference() -> None:
     [(None, NEW_ITEM, "INSERT", 26), (NEW_ITEM, CHANGED, "MODIFY", 59), (CHANGED, None, "REMOVE", 38)],
 )
 def test_sizes_are_those_of_the_documented_example(old: None, new: None, name: str, size: int) -> None:
-    members = told(delivery(old, new, table=EXAMPLE))
+    members = reported(delivery(old, new, table=EXAMPLE))
 
     assert (name, size) == (members["eventName"], members["dynamodb"]["SizeBytes"])  # type: ignore[index]
 
@@ -82,8 +82,8 @@ def test_an_expired_item_was_removed_by_the_service() -> None:
     """The API's model capitalises the members of the identity; its documentation does not."""
     identity = {"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"}
 
-    assert identity == told(delivery(order(), None, source="ttl"))["userIdentity"]
-    assert "userIdentity" not in told(delivery(order(), None, source="api"))
+    assert identity == reported(delivery(order(), None, source="ttl"))["userIdentity"]
+    assert "userIdentity" not in reported(delivery(order(), None, source="api"))
 
 
 def test_an_event_id_is_stable_and_unique() -> None:

@@ -11,7 +11,7 @@ from tests.unit.streams.deliveries import delivery, order
 def test_a_record_has_the_members_of_kinesis() -> None:
     change = delivery(order(), order(state={"S": "PAID"}))
 
-    told = json.loads(record(change))
+    reported = json.loads(record(change))
 
     assert {
         "awsRegion": "us-east-1",
@@ -28,7 +28,7 @@ def test_a_record_has_the_members_of_kinesis() -> None:
             "SizeBytes": 63,
         },
         "eventSource": "aws:dynamodb",
-    } == told
+    } == reported
     assert [
         "awsRegion",
         "eventID",
@@ -38,20 +38,20 @@ def test_a_record_has_the_members_of_kinesis() -> None:
         "tableName",
         "dynamodb",
         "eventSource",
-    ] == list(told)
+    ] == list(reported)
 
 
 def test_a_time_in_microseconds_names_its_precision() -> None:
-    told = json.loads(record(delivery(None, order()), "MICROSECOND"))["dynamodb"]
+    reported = json.loads(record(delivery(None, order()), "MICROSECOND"))["dynamodb"]
 
     assert (1700000000123000, "MICROSECOND") == (
-        told["ApproximateCreationDateTime"],
-        told["ApproximateCreationDateTimePrecision"],
+        reported["ApproximateCreationDateTime"],
+        reported["ApproximateCreationDateTimePrecision"],
     )
 
 
 def test_an_expired_item_has_the_identity_of_the_service() -> None:
-    told = json.loads(record(delivery(order(), None, source="ttl")))
+    reported = json.loads(record(delivery(order(), None, source="ttl")))
 
-    assert {"type": "Service", "principalId": "dynamodb.amazonaws.com"} == told["userIdentity"]
-    assert "NewImage" not in told["dynamodb"]
+    assert {"type": "Service", "principalId": "dynamodb.amazonaws.com"} == reported["userIdentity"]
+    assert "NewImage" not in reported["dynamodb"]

@@ -65,7 +65,7 @@ def test_a_table_without_a_stream_has_both_images() -> None:
 
 
 def test_an_event_of_a_tumbling_window_has_its_window_and_state() -> None:
-    told = windowed(
+    reported = windowed(
         [],
         start_ms=1_596_128_400_000,
         end_ms=1_596_128_700_000,
@@ -83,4 +83,4 @@ def test_an_event_of_a_tumbling_window_has_its_window_and_state() -> None:
         "eventSourceARN": ORDERS.stream_arn,
         "isFinalInvokeForWindow": True,
         "isWindowTerminatedEarly": False,
-    } == json.loads(told)
+    } == json.loads(reported)

@@ -92,8 +92,8 @@ def test_a_value_has_the_format_of_the_settings(kafka: str, kind: str) -> None:
     elif kind == "avro":
         assert avro.message(change) == message.value
     else:
-        told = json.loads(message.value)
-        assert ("c", NOW, order()) == (told["op"], told["ts_ms"], told["after"])
+        reported = json.loads(message.value)
+        assert ("c", NOW, order()) == (reported["op"], reported["ts_ms"], reported["after"])
 
 
 def test_a_refused_message_is_found_by_halving(kafka: str) -> None:
@@ -196,8 +196,10 @@ def test_a_paused_broker_loses_and_reorders_no_message() -> None:
         while not isinstance(verdict, Success):
             verdict = await sink.deliver(batch(ann[100:]))
         await sink.close()
-        told = received_of([json.loads(message.value) for message in messages(server, f"{PREFIX}.paused")])
-        assert expected(ann) == once(told)
+        reported = received_of(
+            [json.loads(message.value) for message in messages(server, f"{PREFIX}.paused")]
+        )
+        assert expected(ann) == once(reported)
 
     with brokers(1) as cluster:
         asyncio.run(whole(cluster.address))

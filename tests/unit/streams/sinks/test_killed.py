@@ -95,15 +95,15 @@ def test_each_change_is_in_the_topic_and_duplicates_are_detectable(kafka: str, t
         tmp_path, "kafka", sink, "--kafka-sink", destinations, begun=lambda: len(messages(kafka, topic))
     )
 
-    told = messages(kafka, topic)
-    by_number = {dict(message.headers)["number"]: json.loads(message.value)["new"] for message in told}
+    reported = messages(kafka, topic)
+    by_number = {dict(message.headers)["number"]: json.loads(message.value)["new"] for message in reported}
     assert written == Counter((new["customer"]["S"], new["state"]["S"]) for new in by_number.values())
     for customer in {customer for customer, _ in written}:
-        numbers = [int(dict(each.headers)["number"]) for each in told if customer.encode() in each.key]
+        numbers = [int(dict(each.headers)["number"]) for each in reported if customer.encode() in each.key]
         # A reader that skips sequence numbers not above the last has every change, in order.
         passed = [number for place, number in enumerate(numbers) if number > max(numbers[:place], default=0)]
         assert sorted(set(numbers)) == passed
-    _record("topics: server killed while it writes", written, len(told))
+    _record("topics: server killed while it writes", written, len(reported))
 
 
 def _record(test: str, written: Counter[tuple[str, str]], checked: int) -> None:

@@ -45,9 +45,9 @@ def test_a_change_has_the_plain_values_of_boto3() -> None:
         list={"L": [{"N": "1"}, {"L": []}]},
         map={"M": {"k": {"M": {}}}},
     )
-    told = delivery(old, None, tx=FoldedTx("2:7.0", 1, 3), source="ttl", depth=2)
+    reported = delivery(old, None, tx=FoldedTx("2:7.0", 1, 3), source="ttl", depth=2)
 
-    [change] = read_changes(plain(told, replay=True), "receipts")
+    [change] = read_changes(plain(reported, replay=True), "receipts")
 
     assert change == Change(
         op="REMOVE",
@@ -68,7 +68,7 @@ def test_a_change_has_the_plain_values_of_boto3() -> None:
         },
         new=None,
         table="Orders",
-        sequence_number=told.change.sequence_number,
+        sequence_number=reported.change.sequence_number,
         position="10482.0",
         time=datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC),
         tx=Tx("2:7.0", 1, 3),

@@ -107,19 +107,19 @@ class Request:
 
     def _heard(self, answer: Any, place: ResultPosition | None) -> None:
         try:
-            told = self._told_of_reads(answer, place) if self._reads else self._told(answer)
+            reported = self._told_of_reads(answer, place) if self._reads else self._told(answer)
         except UnclearError:
             self._in_doubt = True
             self._unanswered()
         except NotDoneError:
             self._not_done()
         else:
-            self._done(told)
+            self._done(reported)
 
     def _told(self, answer: Outcome | None) -> tuple[Any, ...]:
         if answer is None:
             raise UnclearError
-        return requests.told(self._steps, answer)
+        return requests.reported(self._steps, answer)
 
     def _told_of_reads(
         self, answer: Stored | list[Found] | RequestError | None, place: ResultPosition | None
@@ -164,8 +164,8 @@ class Request:
             self._record(rejected=False)
         self._client.ended(None)
 
-    def _done(self, told: tuple[Any, ...]) -> None:
-        operation = Operation(self._client.number, self._called, self._world.now_us, self._steps, told)
+    def _done(self, reported: tuple[Any, ...]) -> None:
+        operation = Operation(self._client.number, self._called, self._world.now_us, self._steps, reported)
         if operation.refused and self._in_doubt:
             # This attempt was refused, but an earlier one may still be applied.
             self._give_up()
@@ -179,10 +179,10 @@ class Request:
 
     def _record_refusal(self, operation: Operation) -> None:
         """Record the items of a refused transaction: each was read at a moment of its own."""
-        assert operation.told is not None
-        for step, told in zip(operation.steps, operation.told, strict=True):
-            if type(told) is Refused or step.verb == "size":
-                self._world.ended(operation._replace(steps=(step,), told=(told,)))
+        assert operation.reported is not None
+        for step, reported in zip(operation.steps, operation.reported, strict=True):
+            if type(reported) is Refused or step.verb == "size":
+                self._world.ended(operation._replace(steps=(step,), reported=(reported,)))
 
     def _record(self, *, rejected: bool) -> None:
         """Record an operation without answer: it is known not to be applied, or it is in doubt."""

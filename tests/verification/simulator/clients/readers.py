@@ -78,7 +78,7 @@ class IndexReader:
             self._world.index_reads += 1
         self._again()
 
-    def _send(self, ask: Any, heard: Any) -> None:
+    def _send(self, ask: Any, received: Any) -> None:
         world = self._world
         silence = (requests.SILENCE,)
-        Asking(world.network, world.clients, self._node.process, partial(ask, self._node), heard, silence)
+        Asking(world.network, world.clients, self._node.process, partial(ask, self._node), received, silence)

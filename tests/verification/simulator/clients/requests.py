@@ -77,7 +77,7 @@ def command(table: int, steps: tuple[Step, ...], token: str | None) -> Command:
     return Transact(actions, _CONTEXT, token, repr(steps).encode())
 
 
-def told(steps: tuple[Step, ...], outcome: Outcome) -> tuple[Any, ...]:
+def reported(steps: tuple[Step, ...], outcome: Outcome) -> tuple[Any, ...]:
     """Return the result of each step in an outcome.
 
     Raises:

@@ -62,7 +62,7 @@ class Subscriber:
     def _send(self, command: Command) -> None:
         world, node = self._world, self._world.any_node()
 
-        def heard(outcome: Outcome | None, _: ResultPosition | None) -> None:
+        def received(outcome: Outcome | None, _: ResultPosition | None) -> None:
             if isinstance(outcome, Subscribed):
                 self._ids.append(outcome.subscription.id)
                 if outcome.version:
@@ -73,4 +73,4 @@ class Subscriber:
         def ask(node: "Node", reply: Any) -> None:
             node.router.submit(command, _SIZE, reply)
 
-        Asking(world.network, world.clients, node.process, partial(ask, node), heard, (None, None))
+        Asking(world.network, world.clients, node.process, partial(ask, node), received, (None, None))

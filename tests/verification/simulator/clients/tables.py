@@ -82,7 +82,7 @@ class TableClient:
         self._later(self._next)
 
     def _ask(self, command: Command, tries: int = _TRIES) -> None:
-        def heard(outcome: Outcome | None, _: ResultPosition | None) -> None:
+        def received(outcome: Outcome | None, _: ResultPosition | None) -> None:
             if isinstance(outcome, TableDefined):
                 self._table = outcome.definition.id
                 self._later(self._next)
@@ -91,12 +91,12 @@ class TableClient:
             else:
                 self._later(self._next)
 
-        self._send(command, heard)
+        self._send(command, received)
 
-    def _send(self, command: Command, heard: Any) -> None:
+    def _send(self, command: Command, received: Any) -> None:
         world, node = self._world, self._world.any_node()
 
         def ask(node: "Node", reply: Any) -> None:
             node.router.submit(command, _SIZE, reply)
 
-        Asking(world.network, world.clients, node.process, partial(ask, node), heard, (None, None))
+        Asking(world.network, world.clients, node.process, partial(ask, node), received, (None, None))
