@@ -412,6 +412,34 @@ def test_a_global_index_is_not_read_consistently(indexed: Any) -> None:
         )
 
 
+def test_an_index_with_a_key_of_several_attributes_is_refused(make_table: MakeTable, client: Any) -> None:
+    name = make_table("id:S").name
+    key = [("h", "HASH"), ("i", "HASH"), ("r", "RANGE")]
+    index = {
+        "IndexName": "gsi",
+        "KeySchema": [{"AttributeName": each, "KeyType": kind} for each, kind in key],
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    client.update_table(
+        TableName=name,
+        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each, _ in key],
+        GlobalSecondaryIndexUpdates=[{"Create": index}],
+    )
+    refusal = "PartiQL statements cannot be executed on tables with multi-attribute HASH keys"
+
+    for where in ("h = 'a'", "h = 5", "id = 'i'", "h = 'a' AND i = 'x' ORDER BY r DESC"):
+        with invalid(refusal):
+            client.execute_statement(Statement=f'SELECT * FROM "{name}".gsi WHERE {where}')
+    answer = client.batch_execute_statement(
+        Statements=[
+            {"Statement": f"SELECT * FROM \"{name}\".gsi WHERE h = 'a' AND i = 'x' AND r = 'm'"},
+            {"Statement": f"SELECT * FROM \"{name}\" WHERE id = 'i'"},
+        ]
+    )["Responses"]
+    assert refusal in answer[0]["Error"]["Message"]
+    assert {"TableName": name} == answer[1]
+
+
 # Writes
 
 
