@@ -52,7 +52,7 @@ def test_by_hand_makes_good_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "reported"),
     [
         (signed().with_fields(authorization=None), "MissingAuthenticationTokenException: Request is missing"),
         (signed().with_fields(authorization="Basic Zm9vOmJhcg=="), "MissingAuthenticationTokenException: "),

@@ -22,7 +22,7 @@ def url() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "reported"),
     [
         (b"", b""),
         (b"\r\n", b"HTTP/1.1 408 Request Timeout"),
