@@ -45,7 +45,7 @@ def measure(options: Options) -> None:
             _await_history(client, positions - 1)
             title = f"{len(keys) * _VERSIONS_PER_ITEM:,} versions of {len(keys):,} items, one connection, over HTTP"
             show(title, ["", "p50", "p99", ""], list(_reads(client, keys, positions, dice)))
-    show("processor time of the server a put, 32 connections", ["", ""], [_puts(options)])
+    show("processor time of the server a put, 32 connections", ["", "figure"], [_puts(options)])
 
 
 def _await_history(client: Client, position: int) -> None:

@@ -35,6 +35,12 @@ LONG = {
     "start": ["start"],
     "turns": ["longest turn of the event loop, 2,000 items"],
     "flat": ["cost by size, 32 connections"],
+    "history": [
+        "history",
+        "page of 100 items at a random cut",
+        "2,000 versions of 200 items, one connection, over HTTP",
+        "processor time of the server a put, 32 connections",
+    ],
     "kafka": ["kafka: commands appended and folded", "kafka: consistent reads of an idle partition"],
     "cluster": ["cluster: requests a second over HTTP, a node for each partition"],
 }
