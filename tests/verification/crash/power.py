@@ -47,7 +47,8 @@ class PowerDisk:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        subprocess.run(["umount", self.mounted], check=True)
+        # Lazily, because a disk that stayed after a failure would break pytest's removal of old folders.
+        subprocess.run(["umount", "--lazy", self.mounted], check=True)
         self._image.unlink()
 
     def cut(self) -> None:
