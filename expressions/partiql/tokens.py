@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Token:
     """A piece of a statement.
 
@@ -74,13 +74,14 @@ def tokenize(text: str) -> list[Token]:
         if match is None:
             raise ValidationError(NOT_WELL_FORMED)
         piece, kind = match.group(), str(match.lastgroup)
-        if kind != "space":
+        if kind in (SYMBOL, NUMBER):
+            tokens.append(Token(kind, piece, piece, line, place - line_start + 1, len(piece)))
+        elif kind != "space":
             tokens.append(_token(kind, piece, line, place - line_start + 1))
-        breaks = piece.count("\n")
-        if breaks:
-            line += breaks
+        if "\n" in piece:
+            line += piece.count("\n")
             line_start = place + piece.rindex("\n") + 1
-        place = match.end()
+        place += len(piece)
     tokens.append(Token(END, "<EOF>", "<EOF>", line, place - line_start + 1, 0))
     return tokens
 
