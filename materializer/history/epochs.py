@@ -383,9 +383,11 @@ class Epochs:
             except DamagedHistoryError as error:
                 self._drop(epoch, str(error))
                 return
-        snapshot = self._snapshot_between(first, cut)
+        if end is not None and first >= end.offset:
+            return  # it was built since the read
         is_followed = epoch is not None and epoch.follower is not None and not epoch.follower.is_bounded
-        if snapshot is not None and not is_followed:
+        snapshot = None if is_followed else self._snapshot_between(first, cut)
+        if snapshot is not None:
             first, epoch, source = snapshot + 1, None, self._snapshot_source(snapshot)
         number = self._next_number
         self._next_number += 1
@@ -462,7 +464,13 @@ class Epochs:
         epoch = Epoch(
             copy.number, copy.first, state.log_time, items, self._void, copy.end, engine=copy.engine
         )
-        self._follow(epoch)
+        try:
+            self._follow(epoch)
+        except DamagedHistoryError as error:
+            logger.warning("a new epoch of partition %d is copied again: %s", self._partition, error)
+            self._close(epoch)
+            self._storage.remove([epoch.number])
+            return
         if copy.epoch is not None and self._ended is not None and epoch.follower is not None:
             epoch.follower.inherit(self._ended)
         self._ended = None

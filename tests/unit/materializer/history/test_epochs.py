@@ -376,6 +376,26 @@ def test_reads_of_the_newest_go_on_while_an_older_epoch_is_built(tmp_path: Path)
     follower.close()
 
 
+def test_repeated_reads_build_an_epoch_once(tmp_path: Path) -> None:
+    """A read that waits is repeated, also while the epoch is copied and folded."""
+    records = tokens(60)
+    follower = Snapshotted(tmp_path, records, [10, 13, 50]).open(tmp_path / "history")
+    follower.catch_up()
+
+    for _ in range(100):
+        for cut in (Position(0, 12), TimeCut(records[12].time)):
+            try:
+                follower.history.at(cut)
+            except NotFoldedError:
+                follower.step()
+            follower.want(cut)
+    follower.catch_up()
+    firsts = [each.first for each in follower.all()]
+    assert sorted(set(firsts)) == firsts
+    assert_equal_to_a_refold(follower, records)
+    follower.close()
+
+
 def test_reads_of_the_newest_go_on_while_a_base_is_copied() -> None:
     """The epoch before follows the log until the next one has its base and the records since."""
     ledger = Ledger()
