@@ -67,6 +67,7 @@ from .operations.scan import scan_request
 from .operations.transact_write_items import action_of as command_of
 from .operations.transact_write_items import parse_action
 from .response_json import Consumed
+from .restores import latest_time
 
 _INVALID_NEXT = "Invalid NextToken"
 _NO_INDEX = "The table does not have the specified index"
@@ -259,13 +260,13 @@ def execute_at_cut(
         execute(database, bound, member, sender, done, check)
         return
     operation = "Query" if isinstance(bound.kind, Select) else type(bound.kind).__name__.upper()
-    past = past_request(operation, {"TableName": name}, database.clock())
+    past = past_request(operation, {"TableName": name}, latest_time(database))
     if past is None:
         raise ValidationError(_INVALID_NAME)
     if past.is_relative:
         token = page_token(member)
         if token is not None and token.time_ms is not None:
-            past = past._replace(cut=AtTime(min(token.time_ms, database.clock())))
+            past = past._replace(cut=AtTime(min(token.time_ms, latest_time(database))))
         assert isinstance(past.cut, AtTime), "an age is resolved to a time"
         member = {**member, TIME_MEMBER: past.cut.time_ms}
         past = past._replace(is_relative=False)

@@ -30,6 +30,7 @@ from ..as_of import open_past, past_request
 from ..operation import operation
 from ..reply import Reply
 from ..response_json import members
+from ..restores import latest_time
 from .get_item import projected
 from .transact_get_items import Show, read_items
 from .transact_write_items import parse_action, submit_transaction
@@ -68,7 +69,7 @@ def execute_transaction(database: Database, body: dict[str, Any], reply: Reply) 
 
     operation_name = "TransactGetItems" if True in reads else "ExecuteTransaction"
     actions = [{"Get": {"TableName": name}} for name in names]
-    past = past_request(operation_name, {"TransactItems": actions}, database.clock())
+    past = past_request(operation_name, {"TransactItems": actions}, latest_time(database))
     if past is None:
         raise ValidationError(f"{names[0]} is not the name of a table")
     open_past(database, past, operation_name, reply, proceed)
