@@ -177,10 +177,10 @@ def _trim(life: Life) -> None:
         _release(url)
         if life.seed % 2 == 0:
             life.check(url)
-            life.horizon = _trimmed("--db", life.folder, "--before", cut)
+            life.horizon = _trimmed(life.horizon, "--db", life.folder, "--before", cut)
             life.check(url)
     if life.seed % 2:
-        life.horizon = _trimmed(life.folder, "--before", cut)
+        life.horizon = _trimmed(life.horizon, life.folder, "--before", cut)
 
 
 def _release(url: str) -> None:
@@ -192,9 +192,11 @@ def _release(url: str) -> None:
         ask(url, "DeleteBackup", {"BackupArn": backup["BackupArn"]})
 
 
-def _trimmed(*words: str | Path) -> dict[int | None, int]:
-    """Trim, and return the horizon."""
+def _trimmed(horizon: Horizon, *words: str | Path) -> Horizon:
+    """Trim, and return the horizon: that of the trim before if no segment was filled since."""
     trimmed = run_foldb("--yes", "log", "trim", *words, "-o", "json")
+    if horizon and "nothing was removed" in trimmed.stderr:
+        return horizon
     assert trimmed.returncode == 0, trimmed.stderr
     return _horizon(json.loads(trimmed.stdout)["horizon"])
 
