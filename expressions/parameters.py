@@ -73,11 +73,11 @@ def check_mixing(body: Mapping[str, Any], operation: str | None = None) -> None:
         and body.get("ExpressionAttributeValues") is not None
         and not any(name in expressions for name in with_values)
     ):
-        verb = "are" if len(with_values) > 1 else "is"
-        raise ValidationError(
-            "ExpressionAttributeValues can only be specified when using expressions: "
-            f"{' and '.join(with_values)} {verb} null"
-        )
+        text = "ExpressionAttributeValues can only be specified when using expressions"
+        if operation in ("Query", "Scan"):
+            verb = "are" if len(with_values) > 1 else "is"
+            text += f": {' and '.join(with_values)} {verb} null"
+        raise ValidationError(text)
 
 
 def check_substitutions(names: Any, values: Any, limits: Limits = MODERN) -> None:

@@ -87,9 +87,17 @@ def truncated(message: str) -> str:
 
 
 class ValidationError(RequestError):
-    """The request is malformed, or does not fit the tables."""
+    """The request is malformed, or does not fit the tables.
+
+    Attributes:
+        older: The text in the operations that keep DynamoDB's older checks of values: BatchWriteItem, Scan, statements.
+    """
 
     namespace = CORAL_VALIDATE
+
+    def __init__(self, message: str | None = None, older: str | None = None) -> None:
+        super().__init__(message)
+        self.older = self.message if older is None else older
 
 
 class SerializationError(RequestError):

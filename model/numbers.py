@@ -49,8 +49,9 @@ _COMPLEMENT = bytes((0x99 - byte) % 256 for byte in range(256))
 
 # Linear time: the groups match disjoint characters, so the pattern never backtracks.
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
-# A longer exponent than java.math.BigDecimal's is not a number to DynamoDB.
-_EXPONENT_DIGITS_MAX = 10
+# A text with a larger exponent is not a number to DynamoDB.
+_WRITTEN_EXPONENT_MAX = (1 << 63) - 1
+_WRITTEN_EXPONENT_DIGITS_MAX = len(str(_WRITTEN_EXPONENT_MAX))
 
 NOT_NUMERIC = "The parameter cannot be converted to a numeric value"
 OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
@@ -90,14 +91,19 @@ def _canonical_slow(text: str) -> str:
         raise _not_numeric(text)
     sign, integer, fraction, exponent_sign, exponent = match.groups(default="")
     exponent = exponent.lstrip("0") or "0"
-    if not (integer or fraction) or len(exponent) > _EXPONENT_DIGITS_MAX:
+    if not (integer or fraction) or len(exponent) > _WRITTEN_EXPONENT_DIGITS_MAX:
         raise _not_numeric(text)
-    power = int(exponent_sign + exponent) - len(fraction)
-    return _write(sign == "-", integer + fraction, power)
+    written = int(exponent_sign + exponent)
+    if not -_WRITTEN_EXPONENT_MAX - 1 <= written <= _WRITTEN_EXPONENT_MAX:
+        raise _not_numeric(text)
+    digits = integer + fraction
+    if not digits.strip("0"):
+        _write(negative=False, digits="1", exponent=written)  # the range of exponents holds for zero, too
+    return _write(sign == "-", digits, written - len(fraction))
 
 
 def _not_numeric(text: str) -> ValidationError:
-    return ValidationError(f"{NOT_NUMERIC}: {text}" if text else NOT_NUMERIC)
+    return ValidationError(f"{NOT_NUMERIC}: {text}", older=f"{NOT_NUMERIC}: {text}" if text else NOT_NUMERIC)
 
 
 def _write(negative: bool, digits: str, exponent: int) -> str:

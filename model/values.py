@@ -17,12 +17,13 @@ So two values are equal to DynamoDB iff they are equal in Python, and two items 
 without spaces, map keys sorted) are equal. Strings compare by code point, which is also the order of their UTF-8 bytes.
 
 DynamoDB reports a wrong JSON type (a number instead of a string) as SerializationException, and all other errors as
-ValidationException. It puts "1 validation error detected: " before some texts; the texts here have the prefix where
-DynamoDB was seen to send it.
+ValidationException. Some texts differ between its operations: BatchWriteItem, Scan and statements send the older one
+(`ValidationError.older`). PutItem, UpdateItem and DeleteItem put "1 validation error detected: " before each.
 """
 
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -48,21 +49,12 @@ _NESTED = (
     "Nesting Levels have exceeded supported limits: "
     "Attributes in the item have nested levels beyond supported limit"
 )
-_ONE_ERROR = "1 validation error detected: "
 _INVALID = "One or more parameter values were invalid: "
-_NAME_TOO_LONG = _ONE_ERROR + "Attribute name is too large, must be less than 65536 bytes"
+_NAME_TOO_LONG = "Attribute name is too large, must be less than 65536 bytes"
 _NAME_EMPTY = "Empty attribute name"
-_NOT_TRUE = _ONE_ERROR + _INVALID + "Null attribute value types must have the value of true"
+_NOT_TRUE = _INVALID + "Null attribute value types must have the value of true"
 _EMPTY_STRING = _INVALID + "An AttributeValue may not contain an empty string"
 _EMPTY_BINARY = _INVALID + "An AttributeValue may not contain a null or empty binary type."
-
-
-class _SetError(ValidationError):
-    """The error for an invalid set. For a set in ExpressionAttributeValues the text has its name."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(_ONE_ERROR + detail)
-        self.detail = detail
 
 
 # Validation
@@ -90,22 +82,26 @@ def check_values(raw: Any, limits: Limits) -> int:
     """
     if type(raw) is not dict:
         raise _wrong_map(raw)
+    return names_size(raw) + _check(raw.values(), limits, 1)
+
+
+def check_named_values(raw: Any, limits: Limits) -> int:
+    """Check values as `check_values` does, with the errors of a Scan, which name the placeholder.
+
+    Raises:
+        ValidationError: A value is invalid.
+    """
     try:
-        return names_size(raw) + _check(raw.values(), limits, 1)
-    except _SetError:
-        raise _named(raw, limits) from None
-
-
-def _named(raw: dict[str, Any], limits: Limits) -> ValidationError:
-    """Return the error for the first invalid set, with its name."""
-    for name, value in raw.items():
-        try:
-            _check((value,), limits, 1)
-        except _SetError as error:
-            return ValidationError(
-                f"{_ONE_ERROR}ExpressionAttributeValues contains invalid value: {error.detail} for key {name}"
-            )
-    raise AssertionError("a set was refused")
+        return check_values(raw, limits)
+    except ValidationError:
+        for name, value in raw.items():
+            try:
+                _check((value,), limits, 1)
+            except ValidationError as error:
+                raise ValidationError(
+                    f"ExpressionAttributeValues contains invalid value: {error.older} for key {name}"
+                ) from None
+        raise
 
 
 def _check_members(members: dict[str, Any], limits: Limits, depth: int) -> int:
@@ -205,16 +201,19 @@ def _check_string_set(value: Value, content: Any, limits: Limits, _depth: int) -
     if type(content) is not list:
         raise _wrong_list(content)
     if not content:
-        raise _SetError(_INVALID + "An string set  may not be empty")
+        raise ValidationError(_INVALID + "An string set  may not be empty")
     _check_count(content, limits)
     for text in content:
         if type(text) is not str:
             raise _wrong_string(text)
         if not text and not limits.empty_allowed:
-            raise _SetError(_INVALID + "An string set may not have a empty string as a member")
+            raise ValidationError(_INVALID + "An string set may not have a empty string as a member")
     if len(set(content)) < len(content):
-        quoted = ", ".join(f'"{text}"' for text in content)
-        raise _SetError(f"{_INVALID}Input collection [{quoted}] contains duplicates.")
+        quoted = ", ".join(f'"{text}"' for text in _with_repeat(content, sorted))
+        raise ValidationError(
+            f"{_INVALID}Input collection [{quoted}] contains duplicates.",
+            older=f"{_INVALID}Input collection [{', '.join(content)}] contains duplicates.",
+        )
     value["SS"] = sorted(content)
     return sum(len(text.encode()) for text in content)
 
@@ -223,14 +222,15 @@ def _check_number_set(value: Value, content: Any, limits: Limits, _depth: int) -
     if type(content) is not list:
         raise _wrong_list(content)
     if not content:
-        raise _SetError(_INVALID + "An number set  may not be empty")
+        raise ValidationError(_INVALID + "An number set  may not be empty")
     _check_count(content, limits)
     for text in content:
         if type(text) is not str:
             raise _wrong_string(text)
     texts = [numbers.canonical(text) for text in content]
     if len(set(texts)) < len(texts):
-        raise _SetError("Input collection contains duplicates")
+        older = "Input collection contains duplicates"
+        raise ValidationError(f"{_INVALID}{older}.", older)
     value["NS"] = sorted(texts, key=numbers.encode)
     return sum(map(numbers.size, texts))
 
@@ -239,16 +239,28 @@ def _check_binary_set(value: Value, content: Any, limits: Limits, _depth: int) -
     if type(content) is not list:
         raise _wrong_list(content)
     if not content:
-        raise _SetError(_INVALID + "Binary sets should not be empty")
+        raise ValidationError(_INVALID + "Binary sets should not be empty")
     _check_count(content, limits)
     binaries = {text: _bytes_of(text) for text in content}
     if "" in binaries and not limits.empty_allowed:
-        raise _SetError(_INVALID + "Binary sets may not contain null or empty values")
+        raise ValidationError(_INVALID + "Binary sets may not contain null or empty values")
     if len(binaries) < len(content):
-        listed = ", ".join(content)
-        raise _SetError(f"{_INVALID}Input collection [{listed}]of type BS contains duplicates.")
+        in_order = partial(sorted, key=binaries.__getitem__)
+        quoted = ",".join(f'"{text}"' for text in _with_repeat(content, in_order))
+        raise ValidationError(
+            f"{_INVALID}Input collection [{quoted}]of type BS contains duplicates.",
+            older=f"{_INVALID}Input collection [{', '.join(content)}]of type BS contains duplicates.",
+        )
     value["BS"] = sorted(content, key=binaries.__getitem__)
     return sum(map(len, binaries.values()))
+
+
+def _with_repeat(content: list[str], in_order: Callable[[list[str]], list[str]]) -> list[str]:
+    """Return the members of a set as DynamoDB shows them: in order up to the first repeat, and the rest as sent."""
+    different = dict.fromkeys(content)
+    pairs = enumerate(zip(content, different, strict=False))
+    first = next((nth for nth, (text, other) in pairs if text != other), len(different))
+    return in_order(content[:first]) + content[first:]
 
 
 def _check_list(_: Value, content: Any, limits: Limits, depth: int) -> int:

@@ -17,7 +17,9 @@ from ...log.commands import Expression, Returns
 from ...model.errors import ValidationError
 from ...model.limits import Limits
 from ...model.tables import TableDefinition
-from ...model.values import Item, Value, check_item, check_values
+from ...model.values import ITEM_TOO_LARGE, Item, Value, check_item, check_named_values, check_values
+
+ONE_ERROR = "1 validation error detected: "
 
 _WRITE_MEMBERS = frozenset(
     (
@@ -74,21 +76,26 @@ def parse_write(
     Args:
         body: The request, or an action of a transaction.
         item: Its item or key.
-        operation: The name of the operation, if `body` is its whole request.
+        operation: The name of the operation, if `body` is its whole request. Its errors begin with `ONE_ERROR`.
 
     Raises:
         ValidationError: A parameter, a value or an expression is invalid.
     """
     return_values: Returns = body.get("ReturnValues", "NONE")
-    if _WRITE_MEMBERS.isdisjoint(body):
-        size, expression, expression_bytes = check_item(item, limits), None, 0
-        _check_return_values(return_values, operation)
-    else:
-        values_bytes = check(body, limits, operation)
-        size = check_item(item, limits)
-        _check_return_values(return_values, operation)
-        expression = write_expression(body, limits)
-        expression_bytes = _expression_bytes(expression, values_bytes)
+    try:
+        if _WRITE_MEMBERS.isdisjoint(body):
+            size, expression, expression_bytes = check_item(item, limits), None, 0
+            _check_return_values(return_values, operation)
+        else:
+            values_bytes = check(body, limits, operation)
+            size = check_item(item, limits)
+            _check_return_values(return_values, operation)
+            expression = write_expression(body, limits)
+            expression_bytes = _expression_bytes(expression, values_bytes)
+    except ValidationError as error:
+        if operation is None or error.message == ITEM_TOO_LARGE:
+            raise
+        raise ValidationError(ONE_ERROR + error.message) from None
     show_refused = body.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
     return WriteRequest(size, expression, expression_bytes, return_values, show_refused)
 
@@ -120,7 +127,8 @@ def check(body: dict[str, Any], limits: Limits, operation: str | None = None) ->
         expressions.check_mixing(body, operation)
     if "ExpressionAttributeValues" not in body:
         return 0
-    size = check_values(body["ExpressionAttributeValues"], limits)
+    check_each = check_named_values if operation == "Scan" else check_values
+    size = check_each(body["ExpressionAttributeValues"], limits)
     expressions.check_substitution_size(body.get("ExpressionAttributeNames"), size, limits)
     return size
 

@@ -86,7 +86,8 @@ TIME_MEMBER: Final = "@"
 
 # DynamoDB names no parameter in an error of a statement.
 _parameter_prefix = re.compile(
-    r"Invalid (?:Condition|Filter|KeyCondition|Projection|Update)Expression: |1 validation error detected: "
+    r"(?:1 validation error detected: )?"
+    r"(?:Invalid (?:Condition|Filter|KeyCondition|Projection|Update)Expression: )?"
 )
 _ACTIONS: Final = {"Insert": "PartiQLInsert", "Update": "PartiQLUpdate", "Delete": "PartiQLDelete"}
 _INT_MAX: Final = 2**31 - 1
@@ -154,9 +155,7 @@ def checked_parameters(member: dict[str, Any], limits: Limits) -> list[Value]:
         try:
             check_value(value, limits)
         except ValidationError as error:
-            text = refusal(error).message
-            # DynamoDB quotes the members of a set only in its other operations.
-            raise ValidationError(text.replace('"', "") if "duplicates" in text else text) from None
+            raise ValidationError(error.older) from None
     return values
 
 

@@ -95,9 +95,11 @@ def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> 
 def _check(request: dict[str, Any], limits: Limits) -> int:
     if len(request) != 1:
         raise ValidationError(_ONE_OF)
-    if "PutRequest" in request:
-        return check_item(request["PutRequest"]["Item"], limits)
-    return check_item(request["DeleteRequest"]["Key"], limits)
+    put = request.get("PutRequest")
+    try:
+        return check_item(request["DeleteRequest"]["Key"] if put is None else put["Item"], limits)
+    except ValidationError as error:
+        raise ValidationError(error.older) from None
 
 
 def _command(write: _Write, context: Context, limits: Limits) -> Put | Delete:

@@ -259,7 +259,7 @@ def test_attributes_to_get_are_names_and_not_paths() -> None:
         (
             "PutItem",
             {"ExpressionAttributeValues": {}},
-            "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null",
+            "ExpressionAttributeValues can only be specified when using expressions",
         ),
         (
             "Query",

@@ -7,7 +7,7 @@ import pytest
 
 from foldb.model.errors import RequestError, SerializationError, ValidationError
 from foldb.model.limits import LIMITS_2012, MODERN, Limits
-from foldb.model.values import check_item, check_value, check_values
+from foldb.model.values import check_item, check_named_values, check_value, check_values
 
 EMPTY = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
 SEVERAL = (
@@ -19,7 +19,6 @@ NESTED = (
     "Attributes in the item have nested levels beyond supported limit"
 )
 INVALID = "One or more parameter values were invalid: "
-ONE_ERROR = "1 validation error detected: "
 MAP = "java.util.Map<java.lang.String, com.amazonaws.dynamodb.v20120810.AttributeValue>"
 STARTED = "Start of structure or map found where not expected"
 
@@ -80,18 +79,18 @@ def test_a_value_becomes_canonical_in_place(value: Any, canonical: Any) -> None:
         ({"M": {"b": {}}}, EMPTY),
         ({"S": "a", "N": "1"}, SEVERAL),
         ({"S": "a", "N": "b"}, "The parameter cannot be converted to a numeric value: b"),
-        ({"N": ""}, "The parameter cannot be converted to a numeric value"),
+        ({"N": ""}, "The parameter cannot be converted to a numeric value: "),
         ({"NS": ["1", "b"]}, "The parameter cannot be converted to a numeric value: b"),
-        ({"NULL": False}, ONE_ERROR + INVALID + "Null attribute value types must have the value of true"),
-        ({"SS": []}, ONE_ERROR + INVALID + "An string set  may not be empty"),
-        ({"NS": []}, ONE_ERROR + INVALID + "An number set  may not be empty"),
-        ({"BS": []}, ONE_ERROR + INVALID + "Binary sets should not be empty"),
-        ({"M": {"b": {"SS": []}}}, ONE_ERROR + INVALID + "An string set  may not be empty"),
-        ({"SS": ["a", "a"]}, ONE_ERROR + INVALID + 'Input collection ["a", "a"] contains duplicates.'),
-        ({"NS": ["1", "1.0"]}, ONE_ERROR + "Input collection contains duplicates"),
+        ({"NULL": False}, INVALID + "Null attribute value types must have the value of true"),
+        ({"SS": []}, INVALID + "An string set  may not be empty"),
+        ({"NS": []}, INVALID + "An number set  may not be empty"),
+        ({"BS": []}, INVALID + "Binary sets should not be empty"),
+        ({"M": {"b": {"SS": []}}}, INVALID + "An string set  may not be empty"),
+        ({"SS": ["a", "a"]}, INVALID + 'Input collection ["a", "a"] contains duplicates.'),
+        ({"NS": ["1", "1.0"]}, INVALID + "Input collection contains duplicates."),
         (
             {"BS": ["YQ==", "YQ=="]},
-            ONE_ERROR + INVALID + "Input collection [YQ==, YQ==]of type BS contains duplicates.",
+            INVALID + 'Input collection ["YQ==","YQ=="]of type BS contains duplicates.',
         ),
         ({"M": {"": {"S": "x"}}}, "Empty attribute name"),
     ],
@@ -193,8 +192,8 @@ def test_in_2012_an_item_was_64_kb() -> None:
         ({"S": ""}, INVALID + "An AttributeValue may not contain an empty string"),
         ({"B": ""}, INVALID + "An AttributeValue may not contain a null or empty binary type."),
         ({"L": [{"S": ""}]}, INVALID + "An AttributeValue may not contain an empty string"),
-        ({"SS": [""]}, ONE_ERROR + INVALID + "An string set may not have a empty string as a member"),
-        ({"BS": [""]}, ONE_ERROR + INVALID + "Binary sets may not contain null or empty values"),
+        ({"SS": [""]}, INVALID + "An string set may not have a empty string as a member"),
+        ({"BS": [""]}, INVALID + "Binary sets may not contain null or empty values"),
     ],
 )
 def test_in_2012_there_was_neither_null_nor_anything_empty(value: Any, message: str) -> None:
@@ -203,7 +202,7 @@ def test_in_2012_there_was_neither_null_nor_anything_empty(value: Any, message: 
 
 def test_an_attribute_name_has_at_most_65535_bytes_at_any_depth() -> None:
     check_item({"é" * 32_767 + "a": {"S": ""}}, MODERN)
-    message = "1 validation error detected: Attribute name is too large, must be less than 65536 bytes"
+    message = "Attribute name is too large, must be less than 65536 bytes"
 
     for item in ({"é" * 32_768: {"S": ""}}, {"a": {"M": {"a" * 65_536: {"S": ""}}}}):
         with pytest.raises(ValidationError) as caught:
@@ -211,14 +210,50 @@ def test_an_attribute_name_has_at_most_65535_bytes_at_any_depth() -> None:
         assert caught.value.message == message
 
 
-def test_a_refused_set_among_an_expressions_values_is_named() -> None:
-    with pytest.raises(ValidationError) as caught:
-        check_values({":ok": {"S": "x"}, ":bad": {"SS": []}}, MODERN)
+INVALID_SETS = [
+    (
+        {"SS": ["b", "a", "b"]},
+        INVALID + 'Input collection ["a", "b", "b"] contains duplicates.',
+        INVALID + "Input collection [b, a, b] contains duplicates.",
+    ),
+    (
+        {"SS": ["c", "a", "c", "b", "a"]},
+        INVALID + 'Input collection ["a", "c", "c", "b", "a"] contains duplicates.',
+        INVALID + "Input collection [c, a, c, b, a] contains duplicates.",
+    ),
+    (
+        {"BS": ["/w==", "AA==", "AA=="]},
+        INVALID + 'Input collection ["AA==","/w==","AA=="]of type BS contains duplicates.',
+        INVALID + "Input collection [/w==, AA==, AA==]of type BS contains duplicates.",
+    ),
+    (
+        {"NS": ["2", "1", "2"]},
+        INVALID + "Input collection contains duplicates.",
+        "Input collection contains duplicates",
+    ),
+    ({"SS": []}, INVALID + "An string set  may not be empty", INVALID + "An string set  may not be empty"),
+]
 
-    assert caught.value.message == (
-        "1 validation error detected: ExpressionAttributeValues contains invalid value: "
-        "One or more parameter values were invalid: An string set  may not be empty for key :bad"
-    )
+
+@pytest.mark.parametrize(("value", "message", "older"), INVALID_SETS)
+def test_a_repeated_member_has_a_newer_and_an_older_text(value: Any, message: str, older: str) -> None:
+    error = refusal(value)
+
+    assert isinstance(error, ValidationError)
+    assert (error.message, error.older) == (message, older)
+
+
+@pytest.mark.parametrize(("value", "message", "older"), INVALID_SETS)
+def test_an_error_can_name_the_expressions_value(value: Any, message: str, older: str) -> None:
+    values = {":ok": {"S": "x"}, ":bad": value}
+
+    with pytest.raises(ValidationError) as newer:
+        check_values(values, MODERN)
+    with pytest.raises(ValidationError) as named:
+        check_named_values(values, MODERN)
+
+    assert newer.value.message == message
+    assert named.value.message == f"ExpressionAttributeValues contains invalid value: {older} for key :bad"
 
 
 def test_expression_values_are_canonical_and_sized_with_names() -> None:

@@ -93,7 +93,7 @@ def test_a_put_cannot_return_its_new_item(client: Any, name: str) -> None:
     with pytest.raises(ClientError) as caught:
         client.put_item(TableName=name, Item=RED, ReturnValues="ALL_NEW")
 
-    assert "ReturnValues can only be ALL_OLD or NONE" == message(caught)
+    assert "1 validation error detected: ReturnValues can only be ALL_OLD or NONE" == message(caught)
 
 
 def test_checks_order_is_request_values_expressions_table(client: Any) -> None:
@@ -116,7 +116,7 @@ def test_checks_order_is_request_values_expressions_table(client: Any) -> None:
     assert "validation error detected" in texts[0]
     assert "cannot be converted to a numeric value" in texts[1]
     assert "ReturnValues" in texts[2]
-    assert "Invalid ConditionExpression: Syntax error" in texts[3]
+    assert "1 validation error detected: Invalid ConditionExpression: Syntax error" in texts[3]
     assert "Requested resource not found" == texts[4]
 
 

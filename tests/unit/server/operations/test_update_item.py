@@ -159,7 +159,8 @@ def test_a_refused_update_changes_nothing_and_shows_the_item(client: Any, name: 
         ),
         (
             {"UpdateExpression": "SET a = :one", "ExpressionAttributeValues": ONE, "Expected": {}},
-            "Can not use both expression and non-expression parameters in the same request: "
+            "1 validation error detected: Can not use both expression and non-expression parameters "
+            "in the same request: "
             "Non-expression parameters: {Expected} Expression parameters: {UpdateExpression}",
         ),
     ],
