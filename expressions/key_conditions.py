@@ -25,6 +25,7 @@ from .updates import CompiledUpdate
 
 _MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NOT_INDEXABLE: Final = frozenset({"NE", "NULL", "NOT_NULL", "CONTAINS", "NOT_CONTAINS", "IN"})
+_EXPRESSIONS: Final = "Invalid KeyConditionExpression: KeyConditionExpressions"
 _PARAMETERS: Final = "One or more parameter values were invalid: "
 
 
@@ -73,7 +74,7 @@ def key_condition(tree: ConditionNode, value_checks: ValueChecks) -> KeyConditio
             continue
         term = _term(node)
         if term.attribute in terms:
-            raise ValidationError("KeyConditionExpressions must only contain one condition per key")
+            raise ValidationError(f"{_EXPRESSIONS} must only contain one condition per key")
         terms[term.attribute] = term
     return KeyCondition(tuple(terms.values()), value_checks)
 
@@ -110,13 +111,13 @@ def _split(*operands: Operand) -> tuple[str, tuple[str, ...]]:
         if isinstance(operand, Reference):
             values.append(operand.name)
         elif not isinstance(operand, Path):
-            raise ValidationError("KeyConditionExpressions cannot contain nested operations")
+            raise ValidationError(f"{_EXPRESSIONS} cannot contain nested operations")
         elif attribute is not None:
             raise ValidationError(
                 "Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition"
             )
         elif len(operand.parts) > 1:
-            raise ValidationError("KeyConditionExpressions cannot have conditions on nested attributes")
+            raise ValidationError(f"{_EXPRESSIONS} cannot have conditions on nested attributes")
         else:
             attribute = operand.attribute
     if attribute is None:
@@ -168,11 +169,11 @@ def key_range(
 
 
 def _check_count(terms: Mapping[str, KeyTerm], schema: KeySchema) -> None:
-    if len(terms) <= len(schema.names):
-        return
-    if len(schema.names) == 1 and len(terms) == 2:
-        raise ValidationError("Query key condition not supported")
-    raise ValidationError("Conditions can be of length 1 or 2 only")
+    if len(terms) > len(schema.names):
+        raise ValidationError(
+            f"The number of query conditions ({len(terms)}) exceeds the number of key attributes "
+            f"defined in the schema ({len(schema.names)})"
+        )
 
 
 def _operands(attribute: KeyAttribute, term: KeyTerm | None, values: Mapping[str, Value]) -> list[bytes]:
@@ -181,10 +182,6 @@ def _operands(attribute: KeyAttribute, term: KeyTerm | None, values: Mapping[str
         raise ValidationError(f"Query condition missed key schema element: {attribute.name}")
     if term.operator in _NOT_INDEXABLE:
         raise ValidationError("Attempted conditional constraint is not an indexable operation")
-    if term.operator == "begins_with" and attribute.type == "N":
-        raise ValidationError(
-            f"{_PARAMETERS}ComparisonOperator BEGINS_WITH is not valid for N AttributeValue type"
-        )
     data = []
     for name in term.values:
         value = values[name]

@@ -39,28 +39,36 @@ _CHOICES = {
 def check_request(body: dict[str, Any], limits: Limits, operation: str) -> ReadRequest:
     """Validate a request without its table, and compile its expressions."""
     parameters.check(body, limits, operation)
+    if "Select" in body:
+        _check_select(body, operation)
+    parsed = parameters.read(body, limits)
     start = body.get("ExclusiveStartKey")
     if start is not None:
         try:
             check_item(start, limits)
         except ValidationError as error:
-            raise ValidationError(f"{_START_INVALID}: {error.message}") from None
-    _check_select(body)
-    return parameters.read(body, limits)
+            if operation == "Query":
+                raise
+            raise ValidationError(f"{_START_INVALID}: {error.older}") from None
+    return parsed
 
 
-def _check_select(body: dict[str, Any]) -> None:
-    select = body.get("Select")
-    if select is None:
-        return
+def _check_select(body: dict[str, Any], operation: str) -> None:
+    error = _select_error(body)
+    if error is not None:
+        raise ValidationError(parameters.ONE_ERROR + error if operation == "Query" else error)
+
+
+def _select_error(body: dict[str, Any]) -> str | None:
+    select = body["Select"]
     named = next((name for name in ("ProjectionExpression", "AttributesToGet") if name in body), None)
     if select == "SPECIFIC_ATTRIBUTES":
-        if named is None:
-            raise ValidationError(_NAMED_NOTHING)
-    elif named is not None:
-        raise ValidationError(f"Cannot specify the {named} when choosing to get {_CHOICES[select]}")
-    elif select == "ALL_PROJECTED_ATTRIBUTES" and "IndexName" not in body:
-        raise ValidationError(_ALL_PROJECTED)
+        return None if named is not None else _NAMED_NOTHING
+    if named is not None:
+        return f"Cannot specify the {named} when choosing to get {_CHOICES[select]}"
+    if select == "ALL_PROJECTED_ATTRIBUTES" and "IndexName" not in body:
+        return _ALL_PROJECTED
+    return None
 
 
 def index_of(body: dict[str, Any], table: Table) -> Index | None:

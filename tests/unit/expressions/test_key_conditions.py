@@ -21,6 +21,11 @@ WIDE = KeySchema(
     (KeyAttribute("s1", "S"), KeyAttribute("s2", "N"), KeyAttribute("s3", "S")),
 )
 
+EXPRESSIONS = "Invalid KeyConditionExpression: KeyConditionExpressions "
+TOO_MANY = (
+    "The number of query conditions ({}) exceeds the number of key attributes defined in the schema ({})"
+)
+
 VALUES: dict[str, dict[str, Any]] = {
     ":p": {"S": "car"},
     ":a": {"S": "b"},
@@ -145,8 +150,8 @@ def test_several_sort_attributes_are_given_from_left_to_right(text: str, read: l
             "Invalid condition in KeyConditionExpression: begins_with operator must have the key attribute "
             "as its first operand",
         ),
-        ("size(b) > a AND a.b > b", "KeyConditionExpressions cannot contain nested operations"),
-        ("a between size(b) and size(a)", "KeyConditionExpressions cannot contain nested operations"),
+        ("size(b) > a AND a.b > b", EXPRESSIONS + "cannot contain nested operations"),
+        ("a between size(b) and size(a)", EXPRESSIONS + "cannot contain nested operations"),
         (
             "b > a.b",
             "Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition",
@@ -155,9 +160,9 @@ def test_several_sort_attributes_are_given_from_left_to_right(text: str, read: l
             "begins_with(a, b)",
             "Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition",
         ),
-        ("a.d > c", "KeyConditionExpressions cannot have conditions on nested attributes"),
+        ("a.d > c", EXPRESSIONS + "cannot have conditions on nested attributes"),
         (":a > :z AND a < :a", "Invalid condition in KeyConditionExpression: No key attribute specified"),
-        ("b > :a AND b < :a and c = :a", "KeyConditionExpressions must only contain one condition per key"),
+        ("b > :a AND b < :a and c = :a", EXPRESSIONS + "must only contain one condition per key"),
     ],
 )
 def test_a_condition_that_is_no_key_condition(text: str, message: str) -> None:
@@ -170,10 +175,15 @@ def test_a_condition_that_is_no_key_condition(text: str, message: str) -> None:
         ("sk = :a", TABLE, "Query condition missed key schema element: pk"),
         ("color = :a", TABLE, "Query condition missed key schema element: pk"),
         ("pk = :p AND color = :a", TABLE, "Query condition missed key schema element: sk"),
-        ("pk = :p AND sk = :a AND color = :z", TABLE, "Conditions can be of length 1 or 2 only"),
-        ("pk = :p AND sk = :a", HASH, "Query key condition not supported"),
+        ("pk = :p AND sk = :a AND color = :z", TABLE, TOO_MANY.format(3, 2)),
+        ("pk = :p AND sk = :a", HASH, TOO_MANY.format(2, 1)),
         ("pk > :p", TABLE, "Query key condition not supported"),
         ("begins_with(pk, :p)", TABLE, "Query key condition not supported"),
+        (
+            "pk = :n AND begins_with(sk, :a)",
+            NUMBERED,
+            "One or more parameter values were invalid: Condition parameter type does not match schema type",
+        ),
         (
             "pk = :n",
             TABLE,

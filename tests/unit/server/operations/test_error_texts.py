@@ -103,6 +103,51 @@ def test_batch_write_item_and_scan_keep_the_older_texts(client: Any, name: str) 
     ) == (f"ExpressionAttributeValues contains invalid value: {REPEATED_OLDER} for key :v")
 
 
+QUERY = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "car"}}}
+SELECTS = [
+    (
+        {"Select": "COUNT", "ProjectionExpression": "pk"},
+        "Cannot specify the ProjectionExpression when choosing to",
+    ),
+    ({"Select": "ALL_PROJECTED_ATTRIBUTES"}, "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using"),
+    ({"Select": "SPECIFIC_ATTRIBUTES"}, "Must specify the AttributesToGet or ProjectionExpression when"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "text"), SELECTS)
+def test_a_query_counts_the_fault_of_select_and_a_scan_does_not(
+    client: Any, name: str, parameters: dict[str, Any], text: str
+) -> None:
+    assert text_of(client.query, TableName=name, **QUERY, **parameters).startswith(ONE_ERROR + text)
+    assert text_of(client.scan, TableName=name, **parameters).startswith(text)
+
+
+def test_a_start_key_is_checked_after_select_and_filter(client: Any) -> None:
+    """Each request has the later mistakes too, and the error names only the first."""
+    request: dict[str, Any] = {
+        **QUERY,
+        "TableName": "no-such-table",
+        "FilterExpression": "a =",
+        "Select": "SPECIFIC_ATTRIBUTES",
+        "ExclusiveStartKey": {"pk": REPEATED},
+    }
+    texts = [text_of(client.query, **request)]
+    del request["Select"]
+    texts.append(text_of(client.query, **request))
+    del request["FilterExpression"]
+    texts.append(text_of(client.query, **request))
+
+    assert texts[0].startswith(ONE_ERROR + "Must specify")
+    assert texts[1].startswith("Invalid FilterExpression: Syntax error")
+    assert texts[2] == REPEATED_TEXT
+
+
+def test_the_start_key_of_a_scan_keeps_the_older_text(client: Any, name: str) -> None:
+    text = text_of(client.scan, TableName=name, ExclusiveStartKey={"pk": REPEATED})
+
+    assert f"The provided starting key is invalid: {REPEATED_OLDER}" == text
+
+
 UNDEFINED = "An expression attribute value used in expression is not defined; attribute value: :v"
 
 

@@ -124,11 +124,11 @@ def test_a_local_index_fetches_other_attributes_and_is_charged(client: Any, name
         ),
         (
             {"Select": "ALL_PROJECTED_ATTRIBUTES"},
-            "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName",
+            "1 validation error detected: ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName",
         ),
         (
             {"Select": "COUNT", "ProjectionExpression": "pk"},
-            "Cannot specify the ProjectionExpression when choosing to get only the Count",
+            "1 validation error detected: Cannot specify the ProjectionExpression when choosing to get only the Count",
         ),
         (
             {"FilterExpression": "sk > :car"},
