@@ -60,10 +60,13 @@ def read_changes(history: SpannedHistory, until: Position, read: ReadChanges, pa
             if not page:
                 raise
             break
-        first = epoch.next_offset if epoch.end_offset is None else epoch.end_offset
-        end = min(last, number_before(first))
-        found = _changes(epoch, read.table, position_of(after)[0], position_of(end)[0] + 1, partitions)
-        if fill(page, (change for change in found if after < change.sequence_number <= end), read):
+        if epoch.end_offset is None or first >= epoch.end_offset:
+            first = epoch.next_offset  # an epoch with an end follows the log until the next one has caught up
+        else:
+            first = epoch.end_offset
+        begin, end = end, min(last, number_before(first))
+        found = _changes(epoch, read.table, position_of(begin)[0], position_of(end)[0] + 1, partitions)
+        if fill(page, (change for change in found if begin < change.sequence_number <= end), read):
             return Changes(page, page[-1].sequence_number, after, False, log_time)
     return Changes(page, end, after, end == last, log_time)
 

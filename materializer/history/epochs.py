@@ -441,14 +441,15 @@ class Epochs:
                 next(copy.portions)
         except StopIteration as end:
             self._add(copy, end.value)
-        except (UnusableError, OSError) as error:
-            if copy.snapshot is None:
-                raise
-            self._skip_snapshot(copy, error)
         except DamagedHistoryError as error:
             self._discard_copies()
             if copy.epoch is not None and copy.epoch.engine is not None and _is_damaged(copy.epoch.engine):
                 self._drop(copy.epoch, str(error))
+        except Exception as error:
+            if copy.snapshot is None or not isinstance(error, UnusableError | OSError):
+                self._discard(copy)  # its generator has ended: the next step begins another copy
+                raise
+            self._skip_snapshot(copy, error)
         return True
 
     def _add(self, copy: _Copy, state: PartitionState) -> None:

@@ -3,7 +3,7 @@
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from foldb.log.commands import Context, Position, Record, Skip
-from foldb.log.local.filesystem import SystemFilesystem
+from foldb.log.local.filesystem import File, SystemFilesystem
 from foldb.log.local.reader import LogReader
+from foldb.materializer.feed_requests import Changes, ReadChanges
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.history.engine import DamagedHistoryError
 from foldb.materializer.history.epoch_storage import EpochMemory
@@ -24,9 +25,12 @@ from foldb.materializer.history.epochs import (
     open_history,
 )
 from foldb.materializer.history.history import NotFoldedError, PartitionCut, TimeCut
+from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.snapshots import Snapshots
+from foldb.model.errors import LogError
+from foldb.model.sequence_numbers import number_before, position_of
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import FOLDER
 from tests.unit.materializer.history.killed import single_steps
@@ -396,36 +400,96 @@ def test_repeated_reads_build_an_epoch_once(tmp_path: Path) -> None:
     follower.close()
 
 
+class Copied:
+    """A history whose second base is copied while records are written."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.table = self.ledger.create("T")
+        for number in range(2000):
+            self._write(number)
+        log = ListLog(self.ledger.records)
+        self.follower = memory_history(log, 0, floor=2005, clock=single_steps().__next__)
+        self.follower.catch_up()
+
+    def _write(self, number: int) -> None:
+        item = {"pk": {"S": str(number % 2000)}, "n": {"N": str(number)}}
+        self.ledger.fold(put(self.table, item))
+
+    def writes(self) -> Iterator[None]:
+        """Yield after each write. Some yields are before the end of the copy."""
+        during = 0
+        for number in range(2000, 2030):
+            self._write(number)
+            for _ in range(3):  # the copy and the folds take turns
+                self.follower.step()
+                during += bool(self.follower._copies)
+            yield
+        assert during > 3
+        assert 2 == len(self.follower.all())
+        self.follower.catch_up()
+        assert 1 == len(sealed(self.follower))
+
+
 def test_reads_of_the_newest_go_on_while_a_base_is_copied() -> None:
     """The epoch before follows the log until the next one has its base and the records since."""
-    ledger = Ledger()
-    table = ledger.create("T")
-
-    def write(number: int) -> None:
-        ledger.fold(put(table, {"pk": {"S": str(number % 2000)}, "n": {"N": str(number)}}))
-
-    for number in range(2000):
-        write(number)
-    log = ListLog(ledger.records)
-    follower = memory_history(log, 0, floor=2005, clock=single_steps().__next__)
-    follower.catch_up()
-
-    during = 0
-    for number in range(2000, 2030):
-        write(number)
-        for _ in range(3):  # the copy and the folds take turns
-            follower.step()
-            during += bool(follower._copies)
+    copied = Copied()
+    ledger, follower = copied.ledger, copied.follower
+    for _ in copied.writes():
         assert ledger.records[-1].offset == follower.history.position.offset
         assert content(ledger.state.tables) == content(follower.history.at(follower.history.position).tables)
-    assert during > 3
-    assert 2 == len(follower.all())
-    follower.catch_up()
-    assert 1 == len(sealed(follower))
     boundary = follower.all()[1].first
     for offset, _, state in states(ledger.records):
         if abs(offset - boundary) < 3:
             assert content(state.tables) == content(follower.history.at(Position(0, offset)).tables)
+
+
+def test_changes_are_read_once_while_a_base_is_copied() -> None:
+    """The epoch before also has the changes after its end."""
+    copied = Copied()
+    offsets = [record.offset for record in copied.ledger.records[-3:]]
+    for _ in copied.writes():
+        offsets.append(copied.ledger.records[-1].offset)
+        for nth in (-1, -3, -7):
+            read = ReadChanges(copied.table.definition.id, number_before(offsets[max(nth, -len(offsets))]))
+            page, _ = read_past(copied.follower.history, copied.follower.history.position, read, 1)
+            assert isinstance(page, Changes)
+            assert page.is_end
+            assert offsets[nth:] == [position_of(change.sequence_number)[0] for change in page.changes]
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True], ids=["foundation", "snapshot"])
+def test_a_base_is_copied_again_after_an_error_of_the_log(tmp_path: Path, has_snapshot: bool) -> None:
+    records = tokens(60)
+    log = UnreadableOnce(records) if has_snapshot else UnreadableOnce(records, 10)
+    offsets = [30] if has_snapshot else []
+    snapshots = Snapshotted(tmp_path, records, offsets).snapshots
+    follower = open_history(tmp_path / "history", log, 0, snapshots)
+    with pytest.raises(LogError):
+        follower.catch_up()
+    follower.catch_up()
+    assert len(records) - 1 == follower.history.position.offset
+    assert [31 if has_snapshot else 10] == [epoch.first for epoch in follower.all()]
+    follower.close()
+
+
+class UnreadableOnce(ListLog):
+    """A log whose first read fails."""
+
+    has_failed = False
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]:
+        self._fail_once()
+        return super().read(partition, start)
+
+    def bases(self, partition: int) -> Iterator[tuple[str, File]]:
+        self._fail_once()
+        return super().bases(partition)
+
+    def _fail_once(self) -> None:
+        if not self.has_failed:
+            self.has_failed = True
+            raise LogError("the broker does not answer")
 
 
 def test_a_damaged_snapshot_is_no_base(tmp_path: Path) -> None:
