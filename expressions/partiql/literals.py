@@ -83,11 +83,11 @@ class LiteralReader:
         token = self.token
         if not self.at_literal():
             self._refuse(path)
+        if token.kind == STRING:
+            return {"S": self.advance().text}
         if token.kind == NUMBER or token.text in ("-", "+"):
             return {"N": self._number(path)}
         self.advance()
-        if token.kind == STRING:
-            return {"S": token.text}
         if token.kind == NAME:
             return {"NULL": True} if token.word == "NULL" else {"BOOL": token.word == "TRUE"}
         if token.text == "[":

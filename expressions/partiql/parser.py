@@ -46,7 +46,7 @@ from ..tree import (
 )
 from .literals import LiteralReader
 from .statements import Delete, Exists, Insert, Kind, OrderKey, Select, Statement, Update
-from .tokens import END, NAME, NUMBER, QUOTED, STRING
+from .tokens import END, NAME, NUMBER, QUOTED, STRING, SYMBOL
 
 Node: TypeAlias = Operand | ConditionNode
 
@@ -132,7 +132,7 @@ class _Parser(LiteralReader):
         parts: list[str | int] = [self._name("Unexpected term")]
         while True:
             if self.skip("."):
-                if self.token.text == "*":
+                if self.token.text == "*" and self.token.kind == SYMBOL:
                     raise ValidationError("Unpivot path component like a.*.b are not supported")
                 parts.append(self._name("Invalid path dot component"))
             elif self.skip("["):
@@ -302,7 +302,10 @@ class _Parser(LiteralReader):
             if operator not in ("+", "-") or isinstance(node, Arithmetic):
                 raise ValidationError(_UPDATE_OPERATOR.format(operator))
             self._require_operand()
-            node = Arithmetic(operator, self._operand(node), self._operand(self._term()))
+            right = self._operand(self._term())
+            if isinstance(right, Arithmetic):
+                raise ValidationError(_UPDATE_OPERATOR.format(right.operator))
+            node = Arithmetic(operator, self._operand(node), right)
         return node
 
     def _term(self) -> Node:

@@ -563,7 +563,16 @@ class _Reading:
             self._finish(_Start(read + 1), None)
         else:
             self._start = _Start(read + 1)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Perform the next read from the callback of the last one, where no caller can answer with its error."""
+        try:
             self.run()
+        except ValidationError as error:
+            self._done(refusal(error), None)
+        except RequestError as error:
+            self._done(error, None)
 
     def _finish(self, start: _Start | None, last: bytes | None) -> None:
         token = None if start is None else _token_of(self._member, start)

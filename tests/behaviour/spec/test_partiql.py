@@ -113,6 +113,7 @@ READS = [
     ("(pk = 'p' AND sk = '1') AND n = 1", ["1"]),
     ("pk = 'p' -- a note\n AND sk /* here */ = '1'; -- done", ["1"]),
     ("pk = 'p' AND name < 5", []),
+    ("pk = 'p' AND sk <> '-' AND NOT name IN ['+', '*', '?']", ["1", "2", "3"]),
 ]
 
 
@@ -862,6 +863,12 @@ def test_a_select_reads_the_past(table: Any, run: Run) -> None:
         1
         == in_batch(table, f"SELECT m.n FROM {past} WHERE pk = 'p' AND sk = '1'")["Responses"][0]["Item"]["n"]
     )
+
+
+def test_an_error_of_a_later_read_is_answered(table: Any, run: Run) -> None:
+    past = f'"{table.name}@-0"'
+    with invalid("Key attributes must be scalars"):
+        run(f"SELECT * FROM {past} WHERE pk = 'p' AND sk = '1' OR pk = 'q' AND sk = '2' AND pk.x = 1")
 
 
 def test_pages_of_an_age_are_of_one_time(table: Any, run: Run) -> None:

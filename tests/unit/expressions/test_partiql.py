@@ -139,6 +139,7 @@ def test_exists_is_a_check_of_one_item() -> None:
         ("'it''s'", {"S": "it's"}),
         ("-.50e1", {"N": "-5"}),
         ("- + - 7.", {"N": "7"}),
+        ("['-', '+']", {"L": [{"S": "-"}, {"S": "+"}]}),
         ("<<10, 9>>", {"NS": ["9", "10"]}),
         ("[1, ['a'], {}]", {"L": [{"N": "1"}, {"L": [{"S": "a"}]}, {"M": {}}]}),
         ("{'a': {'b': null}, 'c': FALSE}", {"M": {"a": {"M": {"b": {"NULL": True}}}, "c": {"BOOL": False}}}),
@@ -148,6 +149,18 @@ def test_a_literal_is_a_canonical_value(literal: str, value: dict[str, Any]) -> 
     _, request = action(f"INSERT INTO abc VALUE {{'p': 'k', 'q': 1, 'v': {literal}}}")
 
     assert value == request["Item"]["v"]
+
+
+def test_a_quoted_star_is_a_name() -> None:
+    (request,) = requests('SELECT a."*" FROM abc WHERE a."*" = 1')
+
+    assert {"#n0": "a", "#n1": "*"} == request["ExpressionAttributeNames"]
+
+
+@pytest.mark.parametrize("right", ["a - b - c", "a - (b - c)"])
+def test_a_set_has_one_operator(right: str) -> None:
+    with pytest.raises(ValidationError, match=r"Unsupported operator in Update Expression\. Operator: -"):
+        action(f"UPDATE abc SET d = {right} WHERE p = 'k' AND q = 1")
 
 
 @pytest.mark.parametrize("text", TEXTS)
