@@ -16,6 +16,8 @@ SHARE_S = 0.010
 # Operations that can take long. Requests with a large body are long, too.
 LONG = frozenset((
     b"DynamoDB_20120810.BatchGetItem", b"DynamoDB_20120810.BatchWriteItem",
+    b"DynamoDB_20120810.BatchExecuteStatement", b"DynamoDB_20120810.ExecuteStatement",
+    b"DynamoDB_20120810.ExecuteTransaction",
     b"DynamoDB_20120810.Query", b"DynamoDB_20120810.Scan",
     b"DynamoDB_20120810.TransactGetItems", b"DynamoDB_20120810.TransactWriteItems",
     b"DynamoDBStreams_20120810.GetRecords",
