@@ -175,8 +175,11 @@ def _serve(requests: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group
     results: dict[int, int] = {}
+    poll = select.poll()  # select.select takes no descriptors from 1024 on
+    poll.register(requests, select.POLLIN)
+    poll.register(ended, select.POLLIN)
     while True:
-        ready = select.select([requests.fileno(), ended], [], [])[0]
+        ready = [descriptor for descriptor, _ in poll.poll()]
         if ended in ready:
             os.read(ended, 4096)
             _report(results)

@@ -79,6 +79,9 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
         assert not made.error, (operation, body, made.error)
     answers = [await _ask(node, operation, body) for operation, body in requests]
     tables = await _tables(node)
+    await (
+        node.triggers.stop()
+    )  # else the cycle collector would close its files, and the next tests run out of them
     for hosted in node.partitions.hosted.values():
         hosted.feed.close()
     return Observation(tuple(answers), tuple(tables))
