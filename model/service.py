@@ -45,6 +45,22 @@ _is_table_name = re.compile("[a-zA-Z0-9_.-]{3,255}").fullmatch
 _is_table_arn = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 _has_table_characters = re.compile(TABLE_NAME_PATTERN).fullmatch
 
+_NOT_EMPTY = "Member must have length greater than or equal to 1"
+
+# DynamoDB checks some members of these requests again, with texts of their own, when they have this member.
+_SINGLE_WRITES = {"PutItem": "Item", "UpdateItem": "Key", "DeleteItem": "Key"}
+_RETURN_VALUES = (
+    "Failed to satisfy constraint: Member must satisfy enum value set: "
+    "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"  # DynamoDB's own spelling
+)
+_SINGLE_WRITE_TEXTS = {
+    "ReturnValues": ("ReturnValue", _RETURN_VALUES),
+    "ReturnItemCollectionMetrics": (
+        "ReturnItemCollectionMetrics",
+        "ReturnItemCollectionMetrics can only be SIZE or NONE",
+    ),
+}
+
 # Table operations have their own error text for a missing TableName.
 _TABLE_OPERATIONS = frozenset(
     name for name in _INPUTS if "Table" in name or "TimeToLive" in name or "ContinuousBackups" in name
@@ -91,22 +107,28 @@ def _operation(name: str) -> Callable[[dict[str, Any]], None]:
         if has_table:
             table = body.get("TableName")
             if type(table) is not str or not _is_table_name(table):
-                _check_own_table(name, table, violations)
+                _check_own_table(name, table, body, violations)
         if violations:
-            raise _error(violations)
+            raise _error(
+                violations if name not in _SINGLE_WRITES else _of_single_write(name, body, violations)
+            )
 
-    return check if not name.startswith("Batch") else _with_request_items(name, check)
+    return check
 
 
-def _with_request_items(
-    name: str, check: Callable[[dict[str, Any]], None]
-) -> Callable[[dict[str, Any]], None]:
-    def check_batch(body: dict[str, Any]) -> None:
-        if body.get("RequestItems") == {}:
-            raise ValidationError(f"The requestItems parameter is required for {name}")
-        check(body)
-
-    return check_batch
+def _of_single_write(operation: str, body: dict[str, Any], violations: list[str]) -> list[str]:
+    """Return the violations with the texts that a write of one item has, unless it lacks its item or key."""
+    if _SINGLE_WRITES[operation] not in body:
+        return violations
+    texts = {
+        _enum_violation(_SHAPES[shape], _spelled(name), body[name]): text
+        for name, (shape, text) in _SINGLE_WRITE_TEXTS.items()
+        if name in body
+    }
+    shown = [texts.get(violation, violation) for violation in violations]
+    if operation == "UpdateItem" and _RETURN_VALUES in shown:
+        return [_RETURN_VALUES]
+    return shown
 
 
 def _error(violations: list[str]) -> ValidationError:
@@ -117,7 +139,7 @@ def _error(violations: list[str]) -> ValidationError:
 # Table names
 
 
-def _check_own_table(operation: str, name: Any, violations: list[str]) -> None:
+def _check_own_table(operation: str, name: Any, body: dict[str, Any], violations: list[str]) -> None:
     """Check the request's own TableName. Violations of a TableName that is present are reported alone."""
     if name is None:
         if operation in _TABLE_OPERATIONS:
@@ -128,6 +150,11 @@ def _check_own_table(operation: str, name: Any, violations: list[str]) -> None:
         raise _wrong_kind(name, _TABLE_NAME)
     if 0 < len(name) < 3 and operation != "CreateTable" and _has_table_characters(name):
         raise ValidationError("TableName must be at least 3 characters long and at most 255 characters long")
+    if not name and operation in _SINGLE_WRITES:
+        if _SINGLE_WRITES[operation] in body:
+            raise _error([_bound_violation("", "tableName", _NOT_EMPTY, {"brief": True})])
+        violations[:0] = _table_violations(name, "tableName", shortest=1)
+        return
     wrong = _table_violations(name, "tableName", shortest=3 if operation == "CreateTable" else 1)
     if wrong:
         raise _error(wrong)
@@ -137,7 +164,7 @@ def _table_violations(name: str, path: str, shortest: int) -> list[str]:
     if _is_table_arn(name):
         return []
     if not name:
-        return [_violation("''", path, "Member must have length greater than or equal to 1")]
+        return [_violation("''", path, _NOT_EMPTY)]
     constraints = []
     if not _has_table_characters(name):
         constraints.append(f"Member must satisfy regular expression pattern: {TABLE_NAME_PATTERN}")
@@ -359,13 +386,12 @@ def _string(shape: Shape, field: str) -> Check:
 
 def _enum(shape: Shape, field: str) -> Check:
     allowed = frozenset(shape["enum"])
-    constraint = f"Member must satisfy enum value set: [{', '.join(shape['enum'])}]"
 
     def check(value: Any, path: str, violations: list[str]) -> None:
         if type(value) is not str:
             raise _wrong_kind(value, shape)
         if value not in allowed:
-            violations.append(_violation(f"'{_shorten(value)}'", path + field, constraint))
+            violations.append(_enum_violation(shape, path + field, value))
 
     return check
 
@@ -414,6 +440,11 @@ def _spelled(name: str) -> str:
 
 def _violation(value: str, path: str, constraint: str) -> str:
     return f"Value {value} at '{path}' failed to satisfy constraint: {constraint}"
+
+
+def _enum_violation(shape: Shape, path: str, value: str) -> str:
+    constraint = f"Member must satisfy enum value set: [{', '.join(shape['enum'])}]"
+    return _violation(f"'{_shorten(value)}'", path, constraint)
 
 
 def _length_violation(value: Any, path: str, shape: Shape) -> str:

@@ -356,7 +356,7 @@ def test_violations_are_reported_together(client: Any) -> None:
             ReturnConsumedCapacity="PLENTY",
         )
 
-    assert "'SOME' at 'returnValues'" in refusal.message
+    assert "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]" in refusal.message
     assert "'PLENTY' at 'returnConsumedCapacity'" in refusal.message
 
 

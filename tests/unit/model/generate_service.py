@@ -140,10 +140,23 @@ def _correct(shapes: dict[str, Any]) -> None:
     shapes["KeySchema"]["max"] = 8
     for name in ("CreateTableInput", "LocalSecondaryIndex"):
         shapes[name]["members"]["KeySchema"] = "TableKeySchema"
-    # Two constraints are reported in another spelling, and without the value.
+    # A write of one item reports ReturnConsumedCapacity before its other members, and a missing item or key after them.
+    for name, last in (("PutItemInput", "Item"), ("UpdateItemInput", "Key"), ("DeleteItemInput", "Key")):
+        members = shapes[name]["members"]
+        first = {"ReturnConsumedCapacity": members.pop("ReturnConsumedCapacity")}
+        required = {last: members.pop(last)}
+        shapes[name]["members"] = first | members | required
+    # Some constraints are reported in another spelling, and without the value.
     shapes["QueryLimit"] = {**shapes["PositiveIntegerObject"], "brief": True}
     shapes["QueryInput"]["members"]["Limit"] = "QueryLimit"
-    shapes["KeyList"]["brief"] = True
+    for name in (
+        "KeyList",
+        "BatchGetRequestMap",
+        "BatchWriteItemRequestMap",
+        "TransactGetItemList",
+        "TransactWriteItemList",
+    ):
+        shapes[name]["brief"] = True
     # Of an ARN that is none, however short, DynamoDB speaks in other words.
     del shapes["StreamArn"]["min"]
     # Bounds that only the documentation gives.

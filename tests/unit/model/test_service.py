@@ -36,6 +36,13 @@ def one(value: str, path: str, constraint: str) -> str:
     return f"1 validation error detected: {violation(value, path, constraint)}"
 
 
+def brief(path: str, bound: str) -> str:
+    return (
+        f"1 validation error detected: Value at '{path}' failed to satisfy constraint: "
+        f"Member must have length {bound}"
+    )
+
+
 ACCEPTED = [
     ("GetItem", NAME | {"Key": {"Artist": {"S": "1000mods"}}, "ConsistentRead": True}),
     ("GetItem", {"TableName": "arn:aws:dynamodb:eu-west-1:123456789012:table/Music", "Key": {}}),
@@ -79,9 +86,9 @@ def test_a_list_that_is_too_long_is_shown_however_deep_it_is() -> None:
     for _ in range(300):
         deep = {"L": [deep]}
 
-    body = {"TransactItems": [{"Put": NAME | {"Item": {"a": deep}}}] * 101}
+    body = {"RequestItems": {"Music": [{"PutRequest": {"Item": {"a": deep}}}] * 26}}
 
-    assert "item={a=AttributeValue(...)}" in refused("TransactWriteItems", body)
+    assert "item={a=AttributeValue(...)}" in refused("BatchWriteItem", body)
 
 
 def test_null_in_a_map_is_reported_with_its_key() -> None:
@@ -102,23 +109,63 @@ def test_null_is_the_same_as_absent() -> None:
 def test_violations_are_reported_together_in_the_shapes_order() -> None:
     body = NAME | {"ReturnItemCollectionMetrics": "x", "ReturnConsumedCapacity": "x", "ReturnValues": "x"}
     enums = (
-        ("returnValues", "[ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"),
         ("returnConsumedCapacity", "[INDEXES, TOTAL, NONE]"),
+        ("returnValues", "[ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"),
         ("returnItemCollectionMetrics", "[SIZE, NONE]"),
     )
-    expected = [violation("null", "item", "Member must not be null")]
-    expected += [
+    expected = [
         violation("'x'", path, f"Member must satisfy enum value set: {values}") for path, values in enums
     ]
+    expected.append(violation("null", "item", "Member must not be null"))
 
     assert f"4 validation errors detected: {'; '.join(expected)}" == refused("PutItem", body)
+
+
+CAPACITY = violation(
+    "'x'", "returnConsumedCapacity", "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
+)
+RETURN_VALUES = (
+    "Failed to satisfy constraint: Member must satisfy enum value set: "
+    "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"
+)
+METRICS = "ReturnItemCollectionMetrics can only be SIZE or NONE"
+
+
+@pytest.mark.parametrize(
+    ("operation", "member", "message"),
+    [
+        ("PutItem", "Item", f"3 validation errors detected: {CAPACITY}; {RETURN_VALUES}; {METRICS}"),
+        ("DeleteItem", "Key", f"3 validation errors detected: {CAPACITY}; {RETURN_VALUES}; {METRICS}"),
+        ("UpdateItem", "Key", f"1 validation error detected: {RETURN_VALUES}"),
+    ],
+)
+def test_a_write_with_its_item_or_key_has_texts_of_its_own(operation: str, member: str, message: str) -> None:
+    body = {
+        "ReturnItemCollectionMetrics": "x",
+        "ReturnConsumedCapacity": "x",
+        "ReturnValues": "x",
+        member: {},
+    }
+
+    assert message == refused(operation, NAME | body)
+
+
+def test_an_empty_table_name_of_a_write_is_reported_without_it() -> None:
+    body = {"TableName": "", "ReturnValues": "x"}
+    empty = violation("''", "tableName", "Member must have length greater than or equal to 1")
+    missing = violation("null", "key", "Member must not be null")
+
+    assert brief("TableName", "greater than or equal to 1") == refused("UpdateItem", body | {"Key": {}})
+    assert one("''", "tableName", "Member must have length greater than or equal to 1") == refused(
+        "GetItem", {"TableName": "", "Key": {}}
+    )
+    assert f"2 validation errors detected: {empty}; {missing}" == refused("UpdateItem", {"TableName": ""})
 
 
 @pytest.mark.spec("X9", "S17")
 @pytest.mark.parametrize(
     ("name", "constraint"),
     [
-        ("", "Member must have length greater than or equal to 1"),
         ("a" * 256, "Member must have length less than or equal to 255"),
         ("bad table!@#", PATTERN),
     ],
@@ -197,8 +244,14 @@ REFUSED = [
         {"RequestItems": {"Music": {}}},
         one("null", "requestItems.Music.member.keys", "Member must not be null"),
     ),
-    ("BatchGetItem", {"RequestItems": {}}, "The requestItems parameter is required for BatchGetItem"),
-    ("BatchWriteItem", {"RequestItems": {}}, "The requestItems parameter is required for BatchWriteItem"),
+    ("BatchGetItem", {"RequestItems": {}}, brief("RequestItems", "greater than or equal to 1")),
+    ("BatchWriteItem", {"RequestItems": {}}, brief("RequestItems", "greater than or equal to 1")),
+    ("TransactGetItems", {"TransactItems": []}, brief("TransactItems", "greater than or equal to 1")),
+    (
+        "TransactWriteItems",
+        {"TransactItems": [{}] * 101},
+        brief("TransactItems", "less than or equal to 100"),
+    ),
     (
         "BatchWriteItem",
         {"RequestItems": {"Music": []}},
@@ -212,7 +265,7 @@ REFUSED = [
     (
         "TransactWriteItems",
         {"TransactItems": []},
-        one("'[]'", "transactItems", "Member must have length greater than or equal to 1"),
+        brief("TransactItems", "greater than or equal to 1"),
     ),
     (
         "TransactWriteItems",
