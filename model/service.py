@@ -37,6 +37,8 @@ _PYTHON = {"string": str, "structure": dict, "map": dict, "list": list}
 _TABLE_NAME: Shape = {"name": "TableArn", "type": "string"}
 _UNBOUNDED = 1 << 62
 
+# DynamoDB stops at this number.
+_VIOLATIONS_MAX = 10
 # Characters of a value in an error message; the rest is left out.
 _SHOWN_MAX = 256
 
@@ -132,6 +134,7 @@ def _of_single_write(operation: str, body: dict[str, Any], violations: list[str]
 
 
 def _error(violations: list[str]) -> ValidationError:
+    del violations[_VIOLATIONS_MAX:]
     errors = "error" if len(violations) == 1 else "errors"
     return ValidationError(f"{len(violations)} validation {errors} detected: {'; '.join(violations)}")
 

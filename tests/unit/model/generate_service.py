@@ -146,6 +146,10 @@ def _correct(shapes: dict[str, Any]) -> None:
         first = {"ReturnConsumedCapacity": members.pop("ReturnConsumedCapacity")}
         required = {last: members.pop(last)}
         shapes[name]["members"] = first | members | required
+    # The errors of global indexes come before those of local ones.
+    members = shapes["CreateTableInput"]["members"]
+    local = {"LocalSecondaryIndexes": members.pop("LocalSecondaryIndexes")}
+    shapes["CreateTableInput"]["members"] = members | local
     # Some constraints are reported in another spelling, and without the value.
     shapes["QueryLimit"] = {**shapes["PositiveIntegerObject"], "brief": True}
     shapes["QueryInput"]["members"]["Limit"] = "QueryLimit"

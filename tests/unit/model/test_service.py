@@ -162,6 +162,34 @@ def test_an_empty_table_name_of_a_write_is_reported_without_it() -> None:
     assert f"2 validation errors detected: {empty}; {missing}" == refused("UpdateItem", {"TableName": ""})
 
 
+def test_the_errors_of_global_indexes_come_first() -> None:
+    index = {
+        "KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    body = {
+        "TableName": "Music",
+        "AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}],
+        "LocalSecondaryIndexes": [index | {"IndexName": "l1"}],
+        "GlobalSecondaryIndexes": [index | {"IndexName": "z1"}],
+    }
+    short = "Member must have length greater than or equal to 3"
+    first = violation("'z1'", "globalSecondaryIndexes.1.member.indexName", short)
+    second = violation("'l1'", "localSecondaryIndexes.1.member.indexName", short)
+
+    assert f"2 validation errors detected: {first}; {second}" == refused("CreateTable", body)
+
+
+def test_at_most_ten_violations_are_reported() -> None:
+    body = {"TransactItems": [{"Put": {"TableName": "a b", "Item": {}}}] * 11}
+    message = refused("TransactWriteItems", body)
+
+    assert message.startswith("10 validation errors detected: ")
+    assert message.count(" at 'transactItems.") == 10
+    assert "transactItems.11" not in message
+
+
 @pytest.mark.spec("X9", "S17")
 @pytest.mark.parametrize(
     ("name", "constraint"),
