@@ -60,10 +60,9 @@ def read_changes(history: SpannedHistory, until: Position, read: ReadChanges, pa
             if not page:
                 raise
             break
-        if epoch.end_offset is None or first >= epoch.end_offset:
-            first = epoch.next_offset  # an epoch with an end follows the log until the next one has caught up
-        else:
-            first = epoch.end_offset
+        # An epoch with an end follows the log until the next one has caught up.
+        boundary = epoch.end_offset
+        first = epoch.next_offset if boundary is None or first >= boundary else boundary
         begin, end = end, min(last, number_before(first))
         found = _changes(epoch, read.table, position_of(begin)[0], position_of(end)[0] + 1, partitions)
         if fill(page, (change for change in found if begin < change.sequence_number <= end), read):
