@@ -33,6 +33,7 @@ from .min_position import READS, reach
 from .operation import Answer, AsyncHandler, Body, Handler, Operation
 from .operations import OPERATIONS
 from .operations.streams import STREAMS
+from .parsed_statements import LONG_BYTES, SEVERAL, portions
 from .reasons import check_reason
 from .reply import Reply
 from .restores import latest_time
@@ -48,22 +49,33 @@ Route: TypeAlias = tuple[str | None, Handler, Demands]
 logger = logging.getLogger(__name__)
 
 
-def dispatch(node: Node, target: bytes, data: bytes, reply: Reply) -> None:
-    """Handle the request in `data` for the operation `target`; `reply` is used exactly once, now or later."""
+def dispatch(node: Node, target: bytes, data: bytes, reply: Reply, validated: Body | None = None) -> None:
+    """Handle the request in `data` for the operation `target`; `reply` is used exactly once, now or later.
+
+    `validated` is its body, if an earlier turn has read it.
+    """
     try:
         route = _ROUTES.get(target)
         if route is None:
             raise _unknown(target)
         name, handler, demands = route
-        body = parse(data)
-        if name is not None:
-            try:
-                service.validate(name, body)
-            except ValidationError:
-                past = as_of.past_request(name, body, latest_time(node))
-                if past is None:
-                    raise
-                _dispatch_past(node, route, past, body, reply)
+        if validated is not None:
+            body = validated
+        else:
+            body = parse(data)
+            if name is not None:
+                try:
+                    service.validate(name, body)
+                except ValidationError:
+                    past = as_of.past_request(name, body, latest_time(node))
+                    if past is None:
+                        raise
+                    _dispatch_past(node, route, past, body, reply)
+                    return
+            if len(data) > LONG_BYTES and name in SEVERAL:
+                # Before the rights, which are those of the parsed statements.
+                proceed = partial(dispatch, node, target, data, reply, body)
+                node.partitions.long_reads.add(portions(body[SEVERAL[name]], proceed))
                 return
         if reply.record is not None:
             reply.record.note(demands(body))

@@ -32,7 +32,6 @@ from ...expressions.partiql import (
     action_of,
     bind,
     column_label,
-    parse,
     reads_of,
     request_of,
 )
@@ -51,7 +50,7 @@ from ...model.errors import (
     RequestError,
     ValidationError,
 )
-from ...model.limits import MODERN, Limits
+from ...model.limits import Limits
 from ...model.numbers import NOT_NUMERIC, UNDERFLOW
 from ...model.service import is_table
 from ...model.tables import name_of
@@ -66,6 +65,7 @@ from .operations.query import query_request
 from .operations.scan import scan_request
 from .operations.transact_write_items import action_of as command_of
 from .operations.transact_write_items import parse_action
+from .parsed_statements import parsed
 from .response_json import Consumed
 from .restores import latest_time
 
@@ -136,7 +136,7 @@ def bound_statement(member: dict[str, Any], limits: Limits) -> Bound:
         ValidationError: The statement or a parameter is invalid; its parameters are checked first.
     """
     values = checked_parameters(member, limits)
-    bound = bind(parse(member["Statement"], MODERN), values)
+    bound = bind(parsed(member), values)
     table = bound.kind.table
     if SEPARATOR not in table and not is_table(table):
         raise ValidationError(_INVALID_NAME)
@@ -191,12 +191,12 @@ def _check_exponent(text: str) -> None:
 def demands(members: Iterable[dict[str, Any]]) -> Iterator[Demand]:
     """Yield the rights that statements need. A malformed statement needs none: its handler refuses it.
 
-    Both parse it with the same limits, so no statement is executed whose rights were not checked. The limits of the
-    database hold for its values, which become those of a classic request.
+    The statement that is executed is the one whose rights were checked. It is parsed with one set of limits; the limits
+    of the database hold for its values, which become those of a classic request.
     """
     for member in members:
         try:
-            kind = parse(member["Statement"], MODERN).kind
+            kind = parsed(member).kind
         except ValidationError:
             continue
         action = _ACTIONS.get(type(kind).__name__, "PartiQLSelect")

@@ -138,9 +138,11 @@ def test_each_key_has_its_rights(server: Server) -> None:
     until(lambda: error(reader, "describe_table", TableName=name) is None)
 
     put = {"Put": {"TableName": name, "Item": {"pk": {"S": "a"}}}}
+    long = [{"Statement": f"INSERT INTO \"{name}\" VALUE {{'pk': '{'a' * 8000}'}}"}] * 4
     assert None is error(reader, "get_item", TableName=name, Key={"pk": {"S": "a"}})
     assert "AccessDeniedException" == error(reader, "put_item", TableName=name, Item={"pk": {"S": "a"}})
     assert "AccessDeniedException" == error(reader, "transact_write_items", TransactItems=[put])
+    assert "AccessDeniedException" == error(reader, "execute_transaction", TransactStatements=long)
     assert "AccessDeniedException" == error(reader, "delete_table", TableName=name)
     assert "AccessDeniedException" == error(reader, "get_item", TableName=other, Key={"pk": {"S": "a"}})
     assert "AccessDeniedException" == error(reader, "describe_table", TableName="no-such-table")

@@ -728,6 +728,18 @@ def test_a_transaction_writes_all_or_nothing(table: Any) -> None:
 
 
 @pytest.mark.spec("X12")
+def test_statements_of_several_turns_are_one_transaction(table: Any) -> None:
+    inserts = [
+        f"INSERT INTO \"T\" VALUE {{'pk': 'p', 'sk': '{number}', 'text': '{'x' * 8000}'}}"
+        for number in range(4)
+    ]
+
+    assert [] == in_transaction(table, *inserts)["Responses"]
+    assert 4 == table.scan(Select="COUNT")["Count"]
+    assert ["DuplicateItem"] * 4 == [each["Error"]["Code"] for each in in_batch(table, *inserts)["Responses"]]
+
+
+@pytest.mark.spec("X12")
 def test_exists_checks_a_condition(table: Any) -> None:
     table.put_item(Item={"pk": "p", "sk": "1", "free": True})
     table.put_item(Item={"pk": "p", "sk": "2"})
