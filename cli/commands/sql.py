@@ -24,8 +24,8 @@ from ..lib.values import read_json, typed
 
 _HISTORY = Path(".foldb_history")  # in the home folder
 _HISTORY_LENGTH = 1000
-# A literal, a comment, or one character.
-_PIECE = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|.""", re.DOTALL)
+# A literal, a comment, the start of an open comment, or one character.
+_PIECE = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|/\*|.""", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ def _end(text: str) -> int | None:
     for match in _PIECE.finditer(text):
         if match[0] == ";":
             return match.start()
-        if match[0] in ("'", '"'):
-            return None  # the literal ends in a later line
+        if match[0] in ("'", '"', "/*"):
+            return None  # the literal or the comment ends in a later line
     return None
 
 

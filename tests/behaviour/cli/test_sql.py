@@ -77,7 +77,7 @@ def test_as_of_reads_the_past(music: Foldb) -> None:
 def test_statements_from_stdin_end_with_a_semicolon(music: Foldb) -> None:
     text = (
         "UPDATE Music SET note = 'a;b' WHERE Artist = 'Kyuss' AND Song = 1; -- one; two\n"
-        ";; SELECT note FROM Music\n WHERE note = 'a;b'"
+        ";; SELECT note /* three;\n four; */ FROM Music\n WHERE note = 'a;b'"
     )
 
     assert [{"note": "a;b"}] == lines(music("sql", stdin=text))
