@@ -86,14 +86,7 @@ class Batch(Protocol):
 
 
 class Engine(Protocol):
-    """The storage of one history. All calls are made in one thread.
-
-    Attributes:
-        is_durable: Whether the maps outlive the process.
-    """
-
-    @property
-    def is_durable(self) -> bool: ...
+    """The storage of one epoch. All calls are made in one thread."""
 
     def versions(self) -> VersionCursor:
         """Return a cursor over all versions."""
@@ -117,10 +110,6 @@ class Engine(Protocol):
 
     def sync(self) -> None:
         """Make everything that was written durable."""
-        ...
-
-    def clear(self) -> None:
-        """Delete everything."""
         ...
 
     def close(self) -> None:

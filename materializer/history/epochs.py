@@ -29,6 +29,7 @@ from typing import Any, Final
 import orjson
 
 from ...log.commands import Position
+from ...log.log import ReadableLog
 from ...model.errors import HorizonError
 from ...model.limits import limits_named
 from ..disposer import stores_of
@@ -52,7 +53,7 @@ from .base import (
 from .checkpoint import Identity, identity
 from .engine import DamagedHistoryError, Engine, HistoryInUseError
 from .epoch_storage import EpochFolder, EpochMemory, EpochStorage
-from .follower import STEP_S, Clock, End, FollowedLog, Follower
+from .follower import STEP_S, Clock, End, Follower
 from .history import NotFoldedError, PartitionCut, TimeCut
 from .version_history import VersionedState, VersionHistory
 
@@ -155,7 +156,7 @@ class Epochs:
     def __init__(
         self,
         storage: EpochStorage,
-        log: FollowedLog,
+        log: ReadableLog,
         partition: int,
         snapshots: Snapshots | None = None,
         floor: float = FLOOR_VERSIONS,
@@ -689,7 +690,7 @@ class EpochHistory:
 
 def open_history(
     folder: Path,
-    log: FollowedLog,
+    log: ReadableLog,
     partition: int,
     snapshots: Snapshots | None = None,
     *,
@@ -710,7 +711,7 @@ def open_history(
 
 
 def memory_history(
-    log: FollowedLog, partition: int, *, floor: float = math.inf, clock: Clock = time.monotonic
+    log: ReadableLog, partition: int, *, floor: float = math.inf, clock: Clock = time.monotonic
 ) -> Epochs:
     """Begin a history in memory, of a log in memory: one epoch, which shares the items with the log."""
     return Epochs(EpochMemory(), log, partition, None, floor, clock)

@@ -14,7 +14,7 @@ count before the end.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, overload
+from typing import Final, NamedTuple, overload
 
 from ...log.commands import (
     Barrier,
@@ -82,12 +82,6 @@ class End(NamedTuple):
     time_ms: int
 
 
-class FollowedLog(ReadableLog, Protocol):
-    """The part of a log that a follower needs; a reader beside its writer has it too."""
-
-    def end(self, partition: int) -> int: ...
-
-
 class Follower:
     """See the module.
 
@@ -104,7 +98,7 @@ class Follower:
     def __init__(
         self,
         engine: Engine,
-        log: FollowedLog,
+        log: ReadableLog,
         partition: int,
         first_offset: int,
         void: Collection[Void],

@@ -1,6 +1,6 @@
-"""The storage of a history in memory: two sorted dicts. The items are the objects that the fold made, not copies."""
+"""The storage of an epoch in memory: two sorted dicts. The items are the objects that the fold made, not copies."""
 
-from typing import Any, Final
+from typing import Any
 
 from sortedcontainers import SortedDict
 
@@ -9,8 +9,6 @@ from ..fold.storage import Stored
 
 class MemoryEngine:
     """See engine.py."""
-
-    is_durable: Final = False
 
     def __init__(self) -> None:
         self._versions: SortedDict = SortedDict()
@@ -39,11 +37,6 @@ class MemoryEngine:
 
     def sync(self) -> None:
         """Do nothing."""
-
-    def clear(self) -> None:
-        """Delete everything."""
-        self._versions.clear()
-        self._rows.clear()
 
     def close(self) -> None:
         """Do nothing."""

@@ -1,6 +1,6 @@
-"""The storage of a history on disk: a RocksDB database with two column families.
+"""The storage of an epoch on disk: a RocksDB database with two column families.
 
-    <folder>/<generation>/    the files of the database; `clear` begins the next generation and deletes the one before
+    <folder>/<generation>/    the files of the database; one that cannot be opened is deleted, and the next is empty
 
 RocksDB because its keys have any length, it compresses, it checks its blocks, and after a crash it recovers the first
 batches whole. The write-ahead log is written with each batch and synced by `sync`: a killed process loses nothing, a
@@ -46,8 +46,6 @@ Result = TypeVar("Result")
 
 class RocksEngine:
     """See engine.py."""
-
-    is_durable: Final = True
 
     def __init__(self, folder: Path) -> None:
         """Open the storage in `folder`, or create it.
@@ -111,13 +109,6 @@ class RocksEngine:
         for family in (self._database, self._rows):
             family.flush()
             family.compact_range(None, None)
-
-    def clear(self) -> None:
-        """Begin with an empty database. Reads under way may still use the files of the one before."""
-        self.close()
-        self._generation += 1
-        self._open()
-        self._delete_older()
 
     def close(self) -> None:
         """Sync, and release the database. Another process can open it when the last cursor is freed."""

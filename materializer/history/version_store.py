@@ -35,7 +35,6 @@ class VersionWriter:
         recent: Newest versions by key, among them all unflushed ones.
         kept_bytes: The approximate bytes of `recent`.
         touched: The stores that the current record wrote to.
-        versions: The number of flushed versions.
     """
 
     __slots__ = (
@@ -53,7 +52,6 @@ class VersionWriter:
         "stamp",
         "touched",
         "unflushed",
-        "versions",
     )
 
     def __init__(self, engine: Engine) -> None:
@@ -63,7 +61,6 @@ class VersionWriter:
         self.touched: list[VersionStore] = []
         self.stamp = self.log_stamp = NEWEST
         self.is_late = False
-        self.versions = 0
         self.reset()
 
     def reset(self) -> None:
@@ -131,18 +128,10 @@ class VersionWriter:
         assert not self.touched, "a batch has whole records"
         self.batch.write()
         self._begin_batch()
-        self.versions += len(self.unflushed)
         self.unflushed.clear()
         if self.kept_bytes > _GENERATION_BYTES:
             self._older, self.recent, self.kept_bytes = self.recent, {}, 0
         self._cursor = self._engine.chains()
-
-    def flush_foundation(self) -> None:
-        """Write versions that no record of the log wrote: the timeline begins after them."""
-        for store in self.touched:
-            store.changes.clear()
-        self.touched.clear()
-        self.flush()
 
     def close(self) -> None:
         """Free the cursor and the batch: nothing is read or written afterwards."""

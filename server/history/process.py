@@ -56,11 +56,6 @@ class HistoryProcess:
         self._connection: _Connection | None = None
         self._is_closed = False
 
-    @property
-    def process_id(self) -> int | None:
-        """The id of the process; None while there is none."""
-        return None if self._process is None else self._process.pid
-
     def start(self) -> None:
         """Start the process, unless it runs.
 
