@@ -4,9 +4,9 @@
     epochs   │ base, versions       │    not built     │ base, versions    │ base, versions: follows the log
              └ sealed                                  └ from a snapshot    └ from the end of the one before
 
-A new epoch begins when the newest has twice as many versions as its base has items. So damage, a void command or a trim
-costs epochs and not the whole history, and the newest epoch can be built first, from a snapshot. The others are
-built when a read needs them: from the nearest snapshot, or the end of the epoch before.
+A new epoch begins when the newest has more than 50,000 versions and two for each item of its base. So damage, a void
+command or a trim costs epochs and not the whole history, and the newest epoch can be built first, from a snapshot. The
+others are built when a read needs them: from the nearest snapshot, or the end of the epoch before.
 
 An epoch with an end is folded a little further, up to the decision of each transaction that was prepared before
 (follower.py). While the base of the next one is copied, it follows the log, and so reads of the newest records go on.
@@ -80,7 +80,7 @@ class Epoch:
         items: The number of items and index entries in the base.
         void: The void commands with which it was folded.
         end: The end; None for the newest.
-        last: The identity of the last record before the end.
+        last: The identity of the last record, when it was full and when it was sealed.
         folded_to: The offset after the last folded record, once the epoch is sealed.
         history: Its versions; None while the storage is closed.
         follower: Folds the epoch; None when it is sealed.
@@ -271,8 +271,8 @@ class Epochs:
     def _has(self, epoch: Epoch) -> bool:
         """Return whether the log has the last record of an epoch."""
         last = epoch.last
-        if epoch.follower is not None and epoch.end is None:
-            last = epoch.follower.last
+        if epoch.follower is not None:
+            last = max(last, epoch.follower.last, key=lambda each: each[:1])
         if not last or last[0] < self._begin:
             return True
         if self._log.end(self._partition) <= last[0]:
@@ -347,9 +347,7 @@ class Epochs:
         assert epoch.engine is not None
         epoch.engine.sync()
         epoch.folded_to, epoch.follower = follower.state.next_offset, None
-        epoch.void = self._void
-        if not epoch.last:
-            epoch.last = follower.last
+        epoch.void, epoch.last = self._void, follower.last
         if epoch is self._epochs[-1]:
             self._ended = follower
         self._idle[epoch.number] = epoch

@@ -575,3 +575,23 @@ def test_a_log_that_lost_its_end_keeps_the_epochs_before(tmp_path: Path) -> None
     assert kept == numbers(follower.all()[:3])
     assert_equal_to_a_refold(follower, records[:end])
     follower.close()
+
+
+def test_lost_records_after_the_end_of_an_epoch_are_not_shown(tmp_path: Path) -> None:
+    """The epoch has folded them while the next one was not begun."""
+    records = tokens(60)
+    follower = built(tmp_path, records[:40])
+    newest_epoch = follower.all()[-1]
+    assert newest_epoch.follower is not None
+    newest_epoch.end, newest_epoch.last = newest_epoch.follower.end_here(), newest_epoch.follower.last
+    follower._write_list()
+    newest_epoch.follower._log = ListLog(records[:50])
+    newest_epoch.follower.step()
+    follower.close()
+
+    follower = open_history(tmp_path, ListLog(records[:45]), 0, floor=FLOOR)
+    follower.catch_up()
+    assert_equal_to_a_refold(follower, records[:45])
+    with pytest.raises(NotFoldedError):
+        follower.history.at(Position(0, 46))
+    follower.close()
