@@ -71,8 +71,8 @@ BUGS = [
         "an age counts from a clock that was set back",
         """
 @ server/api/dispatch.py
--                past = as_of.past_request(name, body, latest_time(node))
-+                past = as_of.past_request(name, body, node.clock())
+-                    past = as_of.past_request(name, body, latest_time(node))
++                    past = as_of.past_request(name, body, node.clock())
 """,
         "tests/verification/crash/test_clock.py::test_the_present_is_history_after_a_step_back",
     ),
