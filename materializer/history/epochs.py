@@ -444,6 +444,8 @@ class Epochs:
             self._discard_copies()
             if copy.epoch is not None and copy.epoch.engine is not None and _is_damaged(copy.epoch.engine):
                 self._drop(copy.epoch, str(error))
+        except HorizonError:  # a trim removed the last record of the snapshot: the next step finds it
+            self._discard(copy)
         except Exception as error:
             if copy.snapshot is None or not isinstance(error, UnusableError | OSError):
                 self._discard(copy)  # its generator has ended: the next step begins another copy

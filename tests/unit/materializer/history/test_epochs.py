@@ -29,7 +29,7 @@ from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.snapshots import Snapshots
-from foldb.model.errors import LogError
+from foldb.model.errors import HorizonError, LogError
 from foldb.model.sequence_numbers import number_before, position_of
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import FOLDER
@@ -470,6 +470,26 @@ def test_a_base_is_copied_again_after_an_error_of_the_log(tmp_path: Path, has_sn
     follower.catch_up()
     assert len(records) - 1 == follower.history.position.offset
     assert [31 if has_snapshot else 10] == [epoch.first for epoch in follower.all()]
+    follower.close()
+
+
+class TrimmedAtRead(ListLog):
+    """A log that a trim shortens just before its first read."""
+
+    def read(self, partition: int, start: int = 0) -> Iterator[Record]:
+        self.first = 40
+        if start < self.first:
+            raise HorizonError("it was removed")
+        return super().read(partition, start)
+
+
+def test_a_trim_of_a_snapshot_that_is_being_copied_is_no_error(tmp_path: Path) -> None:
+    records = tokens(60)
+    snapshots = Snapshotted(tmp_path, records, [30]).snapshots
+    follower = open_history(tmp_path / "history", TrimmedAtRead(records), 0, snapshots)
+    follower.catch_up()
+    assert [40] == [epoch.first for epoch in follower.all()]
+    assert len(records) - 1 == follower.history.position.offset
     follower.close()
 
 
