@@ -13,7 +13,7 @@ from foldb.server.api.operations import OPERATIONS
 from foldb.server.api.parsed_statements import parsed, portions
 from tests.unit.materializer.fake_loop import FakeLoop
 
-LONG = f"DELETE FROM abc WHERE p = '{'x' * 8170}'"
+LONG = f"DELETE FROM abc WHERE p = '{'x' * 8160}'"
 MALFORMED = f"{LONG} AND"
 
 
@@ -47,7 +47,7 @@ def test_a_malformed_statement_has_its_error_each_time(texts: list[str]) -> None
     assert [MALFORMED] == texts
 
 
-def test_a_turn_parses_8_kb_of_statements(texts: list[str]) -> None:
+def test_a_turn_parses_one_statement_of_8_kb(texts: list[str]) -> None:
     loop, parsed_before = FakeLoop(), []
     members = [{"Statement": text} for text in (LONG, MALFORMED, *["DELETE FROM abc"] * 3)]
     LongReads(loop).add(portions(members, lambda: parsed_before.append(len(texts))))
