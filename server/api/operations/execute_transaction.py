@@ -33,7 +33,7 @@ from ..response_json import members
 from ..restores import latest_time
 from .get_item import projected
 from .transact_get_items import Show, read_items
-from .transact_write_items import parse_action, submit_transaction
+from .transact_write_items import ParsedAction, parse_action, submit_transaction
 
 _MIXED = "ExecuteTransaction API does not support both read and write operations in the same request."
 _NO_KEY = "Select statements within ExecuteTransaction must specify the primary key in the where clause."
@@ -162,16 +162,17 @@ def _show(bound: Bound) -> Show:
 
 
 def _write(database: Database, body: dict[str, Any], bounds: list[Bound], reply: Reply) -> None:
-    classic = _classic(database, body, bounds, partial(_action, database))
+    parsed: list[ParsedAction] = []
+    classic = _classic(database, body, bounds, partial(_action, database, parsed))
     inserts = ["Put" in action for action in classic["TransactItems"]]
     try:
-        submit_transaction(database, classic, reply, partial(_answer, reply, inserts))
+        submit_transaction(database, classic, parsed, reply, partial(_answer, reply, inserts))
     except ValidationError as error:
         raise statements.refusal(error) from None
 
 
 def _action(
-    database: Database, bound: Bound, table: Table, member: dict[str, Any]
+    database: Database, parsed: list[ParsedAction], bound: Bound, table: Table, member: dict[str, Any]
 ) -> dict[str, Any] | Reason:
     if getattr(bound.kind, "returning", "NONE") != "NONE":
         raise ValidationError(_NO_RETURNING)
@@ -179,7 +180,7 @@ def _action(
         action = statements.classic_write(bound, table, member)
     except KeyMismatchError:
         return Reason("ValidationError", KEY_MISMATCH)
-    parse_action(action.kind, action.request, database.limits)
+    parsed.append(parse_action(action.kind, action.request, database.limits))
     return {action.kind: action.request}
 
 

@@ -59,17 +59,19 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("TransactWriteItems", _demands)
 def transact_write_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and submit the transaction as one command."""
-    submit_transaction(database, body, reply, partial(_answer, reply))
+    parsed = [_parse(item, database.limits) for item in body["TransactItems"]]
+    submit_transaction(database, body, parsed, reply, partial(_answer, reply))
 
 
-def submit_transaction(database: Database, body: dict[str, Any], reply: Reply, done: OnTransacted) -> None:
-    """Validate a request, submit it, and call `done` with the members of its answer or its error.
+def submit_transaction(
+    database: Database, body: dict[str, Any], parsed: list[ParsedAction], reply: Reply, done: OnTransacted
+) -> None:
+    """Validate a request, whose actions are parsed, submit it, and call `done` with its answer's members or its error.
 
     Raises:
         RequestError: The request is invalid.
     """
     limits = database.limits
-    parsed = [_parse(item, limits) for item in body["TransactItems"]]
     definitions = [database.table(one.body["TableName"]).definition for one in parsed]
     size = sum(one.write.size + one.write.expression_bytes for one in parsed)
     if size > limits.transaction_bytes:
