@@ -71,7 +71,7 @@ def test_snapshots_and_histories_are_made_by_such_helpers(
     monkeypatch.setattr(subprocess, "Popen", start)
     maker = SnapshotScheduler(lambda: SnapshotJob(str(tmp_path)), 1, folded=lambda: 1, scheduler=FakeLoop())
     maker.poll()
-    with pytest.raises(OSError, match="no process"):
-        HistoryProcess(HistoryJob("00", None), asyncio.new_event_loop()).start()
+    with asyncio.Runner() as runner, pytest.raises(OSError, match="no process"):
+        HistoryProcess(HistoryJob("00", None), runner.get_loop()).start()
 
     assert started == [helper_environment()] * 2

@@ -85,7 +85,11 @@ def fits(text: str) -> bool:
     except ArithmeticError:
         return False
     _, _, exponent = text.lower().partition("e")
-    return len(exponent.lstrip("+-").lstrip("0")) <= 10 and in_range(number)
+    if len(exponent.lstrip("+-").lstrip("0")) > 10:
+        return False
+    return in_range(
+        number or Decimal(1).scaleb(int(exponent or 0), EXACT)
+    )  # a zero has the exponent of a one
 
 
 def exact(text: str) -> Decimal:

@@ -114,6 +114,7 @@ class Requests:
         self._now = int(time.time())
         self._named: dict[str, list[str]] = {name: [] for name in NAMING}
         self.operations: dict[str, Callable[[], Json]] = {
+            "BatchExecuteStatement": lambda: {"Statements": self._statements()},
             "BatchGetItem": self.batch_get,
             "BatchWriteItem": self.batch_write,
             "CreateBackup": lambda: self._tabled() | {"BackupName": "nightly"},
@@ -130,6 +131,11 @@ class Requests:
             "DescribeTimeToLive": self._tabled,
             "DisableKinesisStreamingDestination": lambda: self._destined("Enable", often=False),
             "EnableKinesisStreamingDestination": lambda: self._destined("Enable"),
+            "ExecuteStatement": lambda: self._statement() | self._sometimes("Limit", 1, 100),
+            "ExecuteTransaction": lambda: (
+                {"TransactStatements": self._statements()}
+                | self._sometimes("ClientRequestToken", "one", "two")
+            ),
             "GetItem": lambda: self._projected(self._keyed() | self._sometimes("ConsistentRead", True)),
             "ListBackups": lambda: self._sometimes("TableName", *TABLES) | self._sometimes("Limit", 1, 100),
             "ListTables": lambda: self._sometimes("Limit", 2, 1, 100),
@@ -414,6 +420,28 @@ class Requests:
         for get in gets:
             get.pop("ReturnConsumedCapacity", None)
         return {"TransactItems": [{"Get": get} for get in gets]}
+
+    def _statements(self) -> list[Json]:
+        return [self._statement() for _ in range(self.dice.randrange(1, 4))]
+
+    def _statement(self) -> Json:
+        """Return a statement of PartiQL, whose values are parameters."""
+        table = self._table()
+        key, name = self.key(table), self.dice.choice(NAMES)
+        where = " AND ".join(f'"{each}" = ?' for each in key)
+        values, changed = [*key.values()], [self._fitting(name), *key.values()]
+        item = self.item(table)
+        members = ", ".join(f"'{each}': ?" for each in item)
+        statements = [
+            (f'SELECT * FROM "{table}" WHERE {where}', values),
+            (f'SELECT "{name}" FROM "{table}" WHERE "{name}" = ? OR size("{name}") > 2', changed[:1]),
+            (f'INSERT INTO "{table}" VALUE {{{members}}}', [*item.values()]),
+            (f'UPDATE "{table}" SET "{name}" = ? WHERE {where} RETURNING ALL NEW *', changed),
+            (f'DELETE FROM "{table}" WHERE {where}', values),
+            (f'EXISTS(SELECT * FROM "{table}" WHERE {where} AND "{name}" IS NOT MISSING)', values),
+        ]
+        statement, parameters = self.dice.choice(statements)
+        return {"Statement": statement, "Parameters": parameters}
 
     def transact_write(self) -> Json:
         """TransactWriteItems, perhaps with a token that was used before."""

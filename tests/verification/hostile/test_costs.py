@@ -152,7 +152,7 @@ def test_names_and_values_have_at_most_2_mb(inside: Inside) -> None:
     )
 
     assert 400 == status
-    assert answer["message"].startswith("Combined size of ExpressionAttributeNames and")
+    assert "Combined size of ExpressionAttributeNames and" in answer["message"]
 
 
 def steps(inside: Inside, operation: str, members: dict[str, Any], most: int = 10**8) -> int:
