@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,7 @@ class Life:
     disk: PowerDisk | None = None
     runs: list[Run] = field(default_factory=list)
     horizon: Horizon = field(default_factory=dict)
+    _moving: threading.Lock = field(default_factory=threading.Lock)
 
     def live(self, steps: int) -> None:
         """Serve the folder, read all stored answers again, and store more."""
@@ -96,9 +98,10 @@ class Life:
             self.disk.restore()
 
     def _move_clock(self, by_ms: int) -> None:
-        new = self.clock.with_suffix(".new")
-        new.write_text(str(int(self.clock.read_text()) + by_ms))
-        new.replace(self.clock)
+        with self._moving:  # each client moves it in a thread of its own
+            new = self.clock.with_suffix(".new")
+            new.write_text(str(int(self.clock.read_text()) + by_ms))
+            new.replace(self.clock)
 
     def _restore_in_place(self, url: str) -> None:
         dice = random.Random(f"in place {self.seed} {len(self.runs)}")
