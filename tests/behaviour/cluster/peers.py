@@ -136,7 +136,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
         runner.run(with_timeout())
 
 
-def nobody() -> PeerAddress:
+def unused_address() -> PeerAddress:
     """Return an address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

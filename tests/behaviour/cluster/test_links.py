@@ -25,10 +25,10 @@ from tests.behaviour.cluster.peers import (
     QUICK,
     Told,
     answered,
-    nobody,
     peers,
     run,
     until,
+    unused_address,
 )
 
 KEY = (7, b"car", b"", True)
@@ -244,7 +244,7 @@ async def test_an_unanswered_call_times_out() -> None:
 
 async def test_a_link_is_down_until_its_peer_listens() -> None:
     async with peers() as all_:
-        address = nobody()
+        address = unused_address()
         link = all_.link(address)
         await until(lambda: link.is_down)
         await all_.listen(Told(), address=address)

@@ -20,7 +20,7 @@ from foldb.model.errors import (
 from foldb.server.cluster import link as links
 from foldb.server.cluster import listener
 from foldb.server.cluster.remote import PartitionRoute, RemotePartition
-from tests.behaviour.cluster.peers import AT, QUICK, Told, answered, nobody, peers, until
+from tests.behaviour.cluster.peers import AT, QUICK, Told, answered, peers, until, unused_address
 from tests.unit.log.samples import CONTEXT
 
 COMMAND = Delete(7, b"car", b"", CONTEXT)
@@ -188,7 +188,7 @@ async def test_eventual_reads_carry_the_last_seen_position() -> None:
 
 async def test_a_link_that_cannot_connect_delays_no_request() -> None:
     async with peers() as all_:
-        link = all_.link(nobody())
+        link = all_.link(unused_address())
         ways = Ways(link)
         remote = ways.remote()
         asked = asyncio.create_task(answered(lambda done: remote.submit(COMMAND, 1, done)))

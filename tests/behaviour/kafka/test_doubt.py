@@ -68,7 +68,7 @@ def test_a_worker_continues_when_it_receives_its_entry(
 @pytest.mark.guarantee("G27")
 def test_an_append_dropped_by_the_client_is_repeated(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Answers that never come, for longer than the client's own patience, and nobody who hears the log: the entry is sent
+    Answers that never come, for longer than the timeout of the client, and no reader of the log: the entry is sent
     by another producer. The broker cannot know that for a copy; the fold does, by origin and number.
     """
     monkeypatch.setattr(client, "REQUEST_TIMEOUT_MS", 300)
