@@ -31,7 +31,7 @@ from .partitions.partition_log import open_log
 from .partitions.rebuild_job import RebuildJobs
 from .partitions.retention import Retention
 from .partitions.scrub_process import ScrubProcess
-from .routing import Router, UnassignedPartition
+from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
 from .subscriptions import SubscriptionService
 
@@ -250,7 +250,11 @@ class Node(Database):
         if count == 1 and self.settings.log is None:
             return None
         self.peers += [UnassignedPartition()] * (count - len(self.peers))
-        return Router(self.peers, self.state, self.loop, catch_up=self._catalog.catch_up)
+        instant: InstantReads | None = None
+        if self.settings.log is None:  # only this process appends to the log
+            workers = [self.partitions.hosted[partition_id].worker for partition_id in range(count)]
+            instant = InstantReads(workers, self.partitions.long_reads)
+        return Router(self.peers, self.state, self.loop, catch_up=self._catalog.catch_up, instant=instant)
 
     def _warn_of_lead(self) -> None:
         """Warn of a log that was written by a clock which was ahead of the present one."""

@@ -25,7 +25,7 @@ from ...log.binary import LayoutError, encode_first_message, encode_message
 from ...log.commands import Relay
 from .feed import frames as feed
 from .state import DefinitionRollout, Index, PartitionState, Table
-from .storage import HASHES, Store
+from .storage import Store
 from .transactions import frames as transactions
 from .view import ScanPosition, StoreView, ViewEntry
 
@@ -107,8 +107,8 @@ def payload_of(frame: bytes) -> bytes:
 
 def _in_chunks(view: StoreView) -> Iterator[ViewEntry]:
     """Yield the entries of a view whose store changes between any two of them."""
-    after: ScanPosition = (0, b"", b"")  # before all: no partition key is empty
-    while entries := list(islice(view.scan(after, HASHES), _READ_AHEAD)):
+    after: ScanPosition | None = None
+    while entries := list(islice(view.scan(after), _READ_AHEAD)):
         yield from entries
         after = entries[-1][:3]
 

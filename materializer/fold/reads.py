@@ -11,19 +11,22 @@ are served between two portions, and all portions see the state at one position 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from ...expressions import Plan
+from ...log.commands import Check
 from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
-from ...model.limits import MODERN
+from ...model.limits import MODERN, Limits
 from ...model.values import dump, load
 from .read_requests import Page, QueryRequest, ScanRequest
 from .state import Index, Table
 from .storage import HASHES, Store, Stored
-from .view import StoreView
+from .transactions.participant import current_decision
+from .transactions.state import Effect
+from .view import ScanPosition, StoreView
 
 Request: TypeAlias = QueryRequest | ScanRequest
 
@@ -84,10 +87,21 @@ class _Evaluated:
 class PageReader:
     """A page that is read in portions, all of them at the log position of the first.
 
-    The first portion reads the live stores. For a longer page, views preserve the stores as of then.
+    The first portion reads the live stores, unless `open_views` was called before. For a longer page, views preserve
+    the stores as of then.
     """
 
-    __slots__ = ("_done", "_index", "_items", "_page_bytes", "_request", "_show", "_store", "_table", "_view")
+    __slots__ = (
+        "_done",
+        "_index",
+        "_items",
+        "_page_bytes",
+        "_request",
+        "_show",
+        "_store",
+        "_table",
+        "_view",
+    )
 
     def __init__(self, table: Table, request: Request, page_bytes: int = MODERN.page_bytes) -> None:
         """Prepare to read a page of at most `page_bytes` by DynamoDB's count.
@@ -128,15 +142,54 @@ class PageReader:
             if first is not None:
                 self._page_bytes = request.room
                 entries = chain((first,), entries)
-        is_plain = self._show is None and self._items is None
-        if self._collect(entries, work) if is_plain else self._evaluate(entries, work):
+        if self._collect(entries, work) if self._is_copied else self._evaluate(entries, work):
             self.close()
             return self._page()
+        self.open_views()
+        return None
+
+    @property
+    def spent(self) -> int:
+        """The work of all portions so far, in bytes."""
+        done = self._done
+        if self._is_copied:
+            return done.scanned * _ENTRY_BYTES
+        return done.work + done.scanned * _DECODED_ENTRY_BYTES
+
+    @property
+    def _is_copied(self) -> bool:
+        """Whether the page has the stored bytes unchanged."""
+        return self._show is None and self._items is None
+
+    def open_views(self) -> None:
+        """Preserve the stores as they are now for the portions that are still to read."""
         if self._view is None:
+            request = self._request
             self._view = StoreView(self._store, request.pk if isinstance(request, QueryRequest) else None)
             if self._items is not None:
                 self._items = StoreView(self._table.items)
-        return None
+
+    def lay(self, effect: Effect, limits: Limits) -> None:
+        """Read the items as if a decided transaction had applied this effect already."""
+        self.open_views()
+        assert self._view is not None, "open_views opens it"
+        if isinstance(effect, Check):
+            return
+        decision = current_decision(self._table, effect, limits)
+        for view in (self._view if self._index is None else None, self._items):
+            if isinstance(view, StoreView):
+                view.lay(effect.pk, effect.sk, decision.new)
+        for update in decision.index_updates:
+            if update.index is self._index:
+                if update.old_key is not None:
+                    self._view.lay(*update.old_key, None)
+                if update.new_key is not None:
+                    self._view.lay(*update.new_key, update.entry)
+
+    def continue_page(self, limit: int | None, room: int) -> None:
+        """Read the rest of a page that began in other partitions: at most `limit` items, in `room` bytes."""
+        assert isinstance(self._request, ScanRequest), "a Query has one partition"
+        self._request = replace(self._request, limit=limit, room=room)
 
     def close(self) -> None:
         """Release the views of a page that has ended, or whose client has disconnected."""
@@ -149,13 +202,13 @@ class PageReader:
         request, tail = self._request, self._done.tail
         if isinstance(request, ScanRequest):
             low, high = segment_bounds(request.segment, request.segments)
-            if self._view is not None:
-                assert tail is not None, "a portion reads at least one entry"
-                return self._view.scan(tail[:3], high)
-            if request.start is None:
-                return self._store.scan(None, low, high)
-            pk, sk = request.start
-            return self._store.scan((self._store.hash_of(pk), pk, sk), low, high)
+            after: ScanPosition | None = None
+            if tail is not None:
+                after = tail[0], tail[1], tail[2]
+            elif request.start is not None:
+                after = self._store.hash_of(request.start[0]), *request.start
+            source = self._store if self._view is None else self._view
+            return source.scan(after, low, high)
         start: bytes | None = request.start if tail is None else tail[-2]
         below, above = request.low, request.high
         if start is not None and request.forward:

@@ -5,6 +5,9 @@
 Opening a view copies nothing. The store passes each view the item that a write replaces or removes, and the view
 lays these old items over the live ones when it is read. So a page that is read in several portions still shows the
 state at one position of the log. An open view costs each write to its store about two microseconds: close it.
+
+A transaction may be decided and not yet applied to the store (transactions/decided.py). Its items are laid over a view,
+which then shows the state with that transaction.
 """
 
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ from typing import TypeAlias
 
 from sortedcontainers import SortedDict
 
-from .storage import Store, Stored
+from .storage import HASHES, Store, Stored
 
 ScanPosition: TypeAlias = tuple[int, bytes, bytes]
 """Hash, partition key, sort key: the order of a scan."""
@@ -40,6 +43,10 @@ class StoreView:
         if self._pk is None or self._pk == pk:
             self._old.setdefault((self._store.hash_of(pk), pk, sk), old)
 
+    def lay(self, pk: bytes, sk: bytes, stored: Stored | None) -> None:
+        """Show this item at a key, or none there, in place of the store's."""
+        self._old[self._store.hash_of(pk), pk, sk] = stored
+
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
         if self._old:
@@ -49,12 +56,15 @@ class StoreView:
                 return found
         return self._store.get(pk, sk)
 
-    def scan(self, after: ScanPosition, hash_high: int) -> Iterator[ViewEntry]:
-        """Yield the entries after `after` whose hash is less than `hash_high`, in the order of a scan."""
-        live = self._store.scan(after, after[0], hash_high)
+    def scan(
+        self, after: ScanPosition | None = None, hash_low: int = 0, hash_high: int = HASHES
+    ) -> Iterator[ViewEntry]:
+        """Yield the entries after `after` with hash_low <= hash < hash_high, in the order of a scan."""
+        live = self._store.scan(after, hash_low, hash_high)
         if not self._old:
             return live
-        return self._overlaid(live, self._old.irange(after, (hash_high,), inclusive=(False, False)))
+        kept = self._old.irange(after or (hash_low,), (hash_high,), inclusive=(False, False))
+        return self._overlaid(live, kept)
 
     def range(self, pk: bytes, low: bytes, high: bytes | None, reverse: bool) -> Iterator[ViewEntry]:
         """Yield the entries of one partition key with low <= sort key < high, from either end."""

@@ -19,11 +19,53 @@ from ...model.keys import slot
 from ...model.slots import data_partitions, partition_of, partition_of_key
 from .fan_in import joined
 
-OnPage = OnPage
+
+class JoinedPage:
+    """One page, joined from the parts of several partitions.
+
+    Attributes:
+        rest: The request for the part that is not read yet.
+    """
+
+    def __init__(self, request: ScanRequest, page_bytes: int) -> None:
+        """Begin a page of at most `page_bytes`."""
+        self.rest = replace(request, room=page_bytes)
+        self._page = Page([], 0, 0, None, 0)
+
+    def add(self, part: Page) -> bool:
+        """Add the part of the next partition; return whether the page has ended."""
+        page, rest = self._page, self.rest
+        if part.full:  # the page ends before this partition
+            page.last = page.tail
+            return True
+        page.items += part.items
+        page.count += part.count
+        page.scanned += part.scanned
+        page.table_half_units += part.table_half_units
+        page.size += part.size
+        page.tail = part.tail or page.tail
+        if part.last is not None:
+            page.last = part.last
+            return True
+        assert rest.room is not None
+        limit = None if rest.limit is None else rest.limit - part.scanned
+        self.rest = replace(rest, start=None, limit=limit, room=max(0, rest.room - part.weight))
+        return False
+
+    def page(self) -> Page:
+        """Return the page with its cost."""
+        page = self._page
+        # The half units of the parts cannot be added: each part is rounded up.
+        units = read_half_units(page.size, self.rest.consistent)
+        if self.rest.index is None:
+            page.table_half_units = units
+        else:
+            page.index_half_units = units
+        return page
 
 
 class RoutedScan:
-    """One page of a scan.
+    """One page of a scan whose partitions are read one after the other, each at a position of its own.
 
     Args:
         partitions: All partitions, by id.
@@ -45,10 +87,9 @@ class RoutedScan:
     ) -> None:
         self._partitions = partitions
         self._partition_ids = iter(partition_ids)
-        self._rest = replace(request, room=page_bytes)  # the part that is not read yet
+        self._joined = JoinedPage(request, page_bytes)
         self._scheduler = scheduler
         self._callback = callback
-        self._page = Page([], 0, 0, None, 0)
         self._positions: list[ResultPosition] = []
 
     def scan_next(self) -> None:
@@ -57,46 +98,21 @@ class RoutedScan:
         if partition_id is None:
             self._finish()
         else:
-            self._partitions[partition_id].scan(self._rest, self._on_part)
+            self._partitions[partition_id].scan(self._joined.rest, self._on_part)
 
     def _on_part(self, part: Page | RequestError, position: ResultPosition) -> None:
         if isinstance(part, RequestError):
             self._callback(part, position)
             return
-        page, rest = self._page, self._rest
-        if part.full:  # the page ends before this partition
-            page.last = page.tail
+        if not part.full:
+            self._positions.append(position)
+        if self._joined.add(part):
             self._finish()
-            return
-        self._positions.append(position)
-        _add(page, part)
-        if part.last is not None:
-            page.last = part.last
-            self._finish()
-            return
-        assert rest.room is not None
-        limit = None if rest.limit is None else rest.limit - part.scanned
-        self._rest = replace(rest, start=None, limit=limit, room=max(0, rest.room - part.weight))
-        self._scheduler.call_soon(self.scan_next)
+        else:
+            self._scheduler.call_soon(self.scan_next)
 
     def _finish(self) -> None:
-        page = self._page
-        # The half units of the parts cannot be added: each part is rounded up.
-        units = read_half_units(page.size, self._rest.consistent)
-        if self._rest.index is None:
-            page.table_half_units = units
-        else:
-            page.index_half_units = units
-        self._callback(page, joined(self._positions))
-
-
-def _add(page: Page, part: Page) -> None:
-    page.items += part.items
-    page.count += part.count
-    page.scanned += part.scanned
-    page.table_half_units += part.table_half_units
-    page.size += part.size
-    page.tail = part.tail or page.tail
+        self._callback(self._joined.page(), joined(self._positions))
 
 
 def partitions_of(request: ScanRequest, owner: int, *, is_local: bool, partitions: int) -> range:

@@ -3,10 +3,13 @@
     write, get, query     ──► the partition of the key
     batches of keys       ──► split by partition ──► merged in the order of the request
     scan                  ──► one partition after another, within one page (routed_scan.py)
+    isolated reads        ──► two reads of each partition
     transaction           ──► the partition that coordinates it
     table command         ──► the catalog
 
-A partition may be in this process or on another node. When it moves, its entry in `partitions` is replaced.
+A partition may be in this process or on another node. When it moves, its entry in `partitions` is replaced. If all are
+in this process, on a log to which no other process appends, isolated reads and pages are read at one instant
+(instant_reads.py).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -50,6 +53,7 @@ from ...model.errors import InternalServerError, RequestError, ResourceNotFoundE
 from ...model.slots import partition_of_key
 from ...model.tables import TableDefinition
 from .fan_in import FanIn, first_error, joined
+from .instant_reads import InstantReads
 from .routed_scan import RoutedScan, partitions_of
 
 # Reads the keys of one partition.
@@ -81,13 +85,20 @@ class Router:
         scheduler: Scheduler,
         *,
         catch_up: Callable[[Callable[[], None]], None] = lambda done: done(),
+        instant: InstantReads | None = None,
     ) -> None:
-        """Route by the tables of the state `catalog`. `catch_up` folds its log to the end, and calls back."""
+        """Route by the tables of the state `catalog`.
+
+        Args:
+            catch_up: Folds the catalog's log to the end, and calls back.
+            instant: Reads all partitions at one instant; None if another process may append to the log.
+        """
         self.partitions = partitions
         self._count = len(partitions)
         self._catalog = catalog
         self._scheduler = scheduler
         self._catch_up = catch_up
+        self._instant = instant
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         if type(command) is DefineTable and not command.settle:
@@ -114,6 +125,9 @@ class Router:
         read, all items had the values of the first read at a moment in between.
         """
         assert since is None, "the router chooses the position"
+        if self._instant is not None:
+            self._instant.get_all(keys, done)
+            return
 
         def first_read(items: list[Found] | RequestError, position: ResultPosition) -> None:
             if isinstance(items, RequestError) or isinstance(position, Position) or _conflict_in(items):
@@ -136,7 +150,11 @@ class Router:
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
         def query(owner: int) -> None:
-            self.partitions[partition_of_key(owner, request.pk, self._count)].query(request, done)
+            partition_id = partition_of_key(owner, request.pk, self._count)
+            if self._instant is not None:
+                self._instant.read_page(request, (partition_id,), done)
+            else:
+                self.partitions[partition_id].query(request, done)
 
         self._with_owner(request, query, done)
 
@@ -147,7 +165,9 @@ class Router:
     def _scan(self, request: ScanRequest, owner: int, done: OnPage) -> None:
         is_local = request.index is not None and owner == request.table
         selected = partitions_of(request, owner, is_local=is_local, partitions=self._count)
-        if len(selected) == 1:
+        if self._instant is not None:
+            self._instant.read_page(request, selected, done)
+        elif len(selected) == 1:
             self.partitions[selected[0]].scan(request, done)
         else:
             room = self._catalog.limits.page_bytes
