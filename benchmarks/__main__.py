@@ -15,7 +15,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import cluster, cpu, feed, flat, history, kafka, memory, paging, rates, refold, scans, start, turns
+from . import (
+    cluster,
+    cpu,
+    feed,
+    flat,
+    history,
+    isolation,
+    kafka,
+    memory,
+    paging,
+    rates,
+    refold,
+    scans,
+    start,
+    turns,
+)
 from .load import require_wrk
 from .options import QUICK, Options
 
@@ -28,6 +43,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "flat": flat.measure,
     "paging": paging.measure,
     "scans": scans.measure,
+    "isolation": isolation.measure,
     "turns": turns.measure,
     "cpu": cpu.measure,
     "feed": feed.measure,
