@@ -6,6 +6,11 @@
 A decided transaction over partitions may be written in one partition and not yet in another. A client that has seen
 it in the one must see it in the other: so a read waits for the transactions that held its items when it arrived.
 Later transactions need no wait, because no client has seen them. Each wait has a deadline.
+
+Isolated reads of several partitions, of which some are on other nodes or on a shared log, read each partition twice:
+
+    first read    no transaction holds the keys ──► new writes are kept back ──► earlier ones are folded ──► read
+    second read   the log's end is folded ──► has a key changed since? ──► release the writes
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..log.commands import Position
+from ..log.commands import Entry, Position
 from ..model.errors import InternalServerError, RequestError
 from .feed_requests import FeedReader, no_feed
 from .fold.outcomes import Outcome
@@ -33,10 +38,12 @@ from .partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from .recent_writes import RecentWrites
 from .replicated import ReadIndex, ReplicatedWorker
 from .worker import Cancellable, Scheduler, Worker
+from .write_holds import WriteHolds
 
 DEADLINE_SECONDS = 5.0
 STALE_MS = 5_000
@@ -81,7 +88,10 @@ class ConsistentPartition:
         self._worker = worker
         self._state = worker.state
         self._local = LocalPartition(worker, read_feed, long_reads=long_reads)
-        self.submit = self._local.submit
+        self._holds = WriteHolds(worker.submit, scheduler)
+        # Other partitions of a log that only this process appends to are read at one instant: nothing is kept back.
+        is_shared = isinstance(worker, ReplicatedWorker)
+        self.submit = self._holds.submit if is_shared else self._local.submit
         self.status = self._local.status
         self.feed = self._local.feed
         self._scheduler = scheduler
@@ -93,8 +103,8 @@ class ConsistentPartition:
             )
         self._stale_ms = stale_ms
         self._waits: list[_Wait] = []
-        self._recent = RecentWrites(self._state.next_offset)
-        worker.before_answers.add(self._folded)
+        self._recent: RecentWrites | None = None  # from the first isolated read on
+        worker.after_answers.add(self._folded)
 
     @property
     def position(self) -> Position:
@@ -112,9 +122,57 @@ class ConsistentPartition:
         serve = partial(self._local.get_all, keys, consistent, done)
         self._read(consistent, lambda: self._holders(keys), serve, done)
 
-    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
-        """See Partition. It does not wait for transactions: a held key is a Conflict."""
-        self._read(True, set, lambda: done(self._isolated(keys, since), self.position), done)
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
+        """See Partition."""
+        if self._recent is None:
+            self._recent = RecentWrites(self._state.next_offset)
+            self._worker.before_answers.add(self._note_writes)
+        if isinstance(since, Position):
+            self._second_read(keys, since, done)
+        elif since is None:
+            self._read(
+                True,
+                lambda: self._holders(keys),
+                lambda: done(self._isolated(keys, None), self.position),
+                done,
+            )
+        else:
+            self._read(True, lambda: self._holders(keys), lambda: self._first_read(keys, done), done)
+
+    def _first_read(self, keys: Sequence[EncodedKey], done: OnFound) -> None:
+        """Keep back new writes of the keys, and read them when the writes before are folded."""
+        hold = self._holds.begin(keys)
+        accepted = self._worker.accepted_commands
+
+        def read() -> None:
+            found = self._isolated(keys, None)
+            if any(isinstance(each, Conflict) for each in found):
+                self._holds.end(hold)  # there will be no second read
+            hold.offset = self.position.offset
+            done(found, self.position)
+
+        def refuse(error: RequestError, position: Position) -> None:
+            self._holds.end(hold)
+            done(error, position)
+
+        self._wait(
+            lambda: self._worker.folded_commands >= accepted,
+            lambda: self._read(True, set, read, refuse),
+            lambda error: refuse(error, self.position),
+        )
+
+    def _second_read(self, keys: Sequence[EncodedKey], since: Position, done: OnFound) -> None:
+        """Read the keys, compare with the first read, and release the writes that it keeps back."""
+
+        def read() -> None:
+            self._holds.end_of(keys, since.offset)
+            done(self._isolated(keys, since), self.position)
+
+        def refuse(error: RequestError, position: Position) -> None:
+            self._holds.end_of(keys, since.offset)
+            done(error, position)
+
+        self._read(True, set, read, refuse)
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
         serve = partial(self._local.query, request, done)
@@ -179,10 +237,11 @@ class ConsistentPartition:
         return {held[key] for key in keys if key in held}
 
     def _isolated(self, keys: Sequence[EncodedKey], since: Position | None) -> list[Found]:
-        held, tables = self._held, self._state.tables
+        held, tables, recent = self._held, self._state.tables, self._recent
+        assert recent is not None, "changes are noted from the first isolated read on"
 
         def find(key: EncodedKey) -> Found:
-            if key in held or (since is not None and self._recent.changed(key, since.offset)):
+            if key in held or (since is not None and recent.changed(key, since.offset)):
                 return Conflict()
             table: Table | None = tables.get(key[0])
             return None if table is None else table.items.get(key[1], key[2])
@@ -215,8 +274,11 @@ class ConsistentPartition:
         wait = _Wait(is_over, go_on, self._scheduler.call_later(self._deadline, expire))
         self._waits.append(wait)
 
-    def _folded(self, outcomes: list[Outcome]) -> None:
+    def _note_writes(self, outcomes: list[Outcome]) -> None:
+        assert self._recent is not None, "it was made before"
         self._recent.note(self._state.next_offset - 1, outcomes)
+
+    def _folded(self, _: Entry) -> None:
         if self._waits:
             # In a later turn of the loop: an exception of a reader must not reach the fold.
             over: list[_Wait] = []

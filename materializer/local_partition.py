@@ -26,6 +26,7 @@ from .partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from .worker import Worker, status_of
 
@@ -78,7 +79,7 @@ class LocalPartition:
     def get_isolated(
         self,
         keys: Sequence[EncodedKey],
-        since: Position | None,  # noqa: ARG002
+        since: Since,  # noqa: ARG002
         done: OnFound,
     ) -> None:
         """Read items in isolation; a deleted table has none."""

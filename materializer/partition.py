@@ -8,7 +8,7 @@ request would halve the rate of GetItem.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError
@@ -17,8 +17,10 @@ from .fold.read_requests import Page, QueryRequest, ScanRequest
 from .fold.storage import EncodedKey, Stored
 
 __all__ = [
+    "FIRST_READ",
     "Conflict",
     "EncodedKey",
+    "FirstRead",
     "Found",
     "OnFound",
     "OnItem",
@@ -32,6 +34,7 @@ __all__ = [
     "QueryRequest",
     "ResultPosition",
     "ScanRequest",
+    "Since",
 ]
 
 ResultPosition: TypeAlias = Position | Cut
@@ -44,6 +47,17 @@ class Conflict:
 
 
 Found: TypeAlias = Stored | Conflict | None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRead:
+    """Replaces the position of an earlier read in the first of two reads."""
+
+
+FIRST_READ: Final = FirstRead()
+
+Since: TypeAlias = Position | FirstRead | None
+"""Which read of a key it is: the only one, the first of two, or the second, after the position of the first."""
 
 OnOutcome: TypeAlias = Callable[[Outcome, ResultPosition], None]
 OnItem: TypeAlias = Callable[[Stored | RequestError | None, ResultPosition], None]
@@ -74,11 +88,12 @@ class Partition(Protocol):
         """Read items at one position of the log."""
         ...
 
-    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
         """Read items for TransactGetItems, consistently and at one position of the log.
 
-        A key that a transaction holds is a Conflict. With `since`, so is a key that was changed or held after that
-        position, or may have been: a partition remembers a bounded number of changes.
+        It waits for the transactions that hold the keys; a key that is held nevertheless is a Conflict. With FIRST_READ
+        the partition delays new writes of the keys for a moment, until the second read. In that, a key that was changed
+        or held after the position `since` is a Conflict, or may be: a partition remembers a bounded number of changes.
         """
         ...
 

@@ -204,6 +204,16 @@ class Worker:
             self._position = Position(self._partition, last, time_ms=self.state.log_time)
         return self._position
 
+    @property
+    def folded_commands(self) -> int:
+        """The number of own commands that are folded."""
+        return self._commands
+
+    @property
+    def accepted_commands(self) -> int:
+        """The number of own commands that are folded when all that are accepted now are."""
+        return self._commands + len(self._in_flight) + len(self._queue)
+
     def open(self, progress: Callable[[int], None] | None = None) -> None:
         """Fold the log. Call it once, before the first `submit`.
 

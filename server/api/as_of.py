@@ -41,6 +41,7 @@ from ...materializer.partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from ...model.cuts import (
     SEPARATOR,
@@ -363,7 +364,7 @@ class PartitionAt:
     def get_isolated(
         self,
         keys: Sequence[EncodedKey],
-        since: Position | None,  # noqa: ARG002  the past does not change
+        since: Since,  # noqa: ARG002  the past does not change
         done: OnFound,
     ) -> None:
         """Read items; no transaction holds an item of the past."""
@@ -395,7 +396,7 @@ class PastRouter(Router):
     def get_isolated(
         self,
         keys: Sequence[EncodedKey],
-        since: Position | None,  # noqa: ARG002  the past does not change
+        since: Since,  # noqa: ARG002  the past does not change
         done: OnFound,
     ) -> None:
         """Read items as all of them were at the cut."""

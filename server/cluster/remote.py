@@ -30,6 +30,7 @@ from ...materializer.partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from ...model.errors import InternalServerError, RequestError, ServiceUnavailableError, ThrottlingError
 from .link import Answered, CallResult, Link, Lost, Timeouts, Unknown, Unsent
@@ -83,7 +84,7 @@ class RemotePartition:
     def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         self._call(GET_ALL, (keys, consistent), done, may_be_local=not consistent)
 
-    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
         self._call(GET_ISOLATED, (keys, since), done)
 
     def query(self, request: QueryRequest, done: OnPage) -> None:

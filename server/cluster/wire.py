@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgpack
 
+from ...log.commands import Position
+from ...materializer.partition import FIRST_READ, Since
 from ...model.errors import FoldbError, NewerVersionError, RequestError
 from ...model.limits import Limits
 from . import messages
@@ -77,6 +79,13 @@ def _read_or_error(decode: Callable[[PlainValue], Any]) -> Callable[[PlainValue,
     return read
 
 
+def _since(position: PlainValue, is_first: bool = False) -> Since:
+    """Return the third argument of `get_isolated`; a caller of an earlier release sends no `is_first`."""
+    if position is not None:
+        return messages.decode_position(position)
+    return FIRST_READ if is_first else None
+
+
 def _as_is(value: Any) -> Any:
     return value
 
@@ -106,14 +115,16 @@ GET_ALL: Final = Method(
     _or_error(_as_is),
     _read_or_error(lambda data: [messages.decode_stored(each) for each in data]),
 )
+# A listener of an earlier release takes a first read for a single one: it delays no writes.
 GET_ISOLATED: Final = Method(
     "get_isolated",
     3,
-    lambda keys, since: [keys, None if since is None else messages.encode_position(since)],
-    lambda data, _: [
-        messages.decode_keys(data[0]),
-        None if data[1] is None else messages.decode_position(data[1]),
+    lambda keys, since: [
+        keys,
+        messages.encode_position(since) if isinstance(since, Position) else None,
+        since is FIRST_READ,
     ],
+    lambda data, _: [messages.decode_keys(data[0]), _since(*data[1:])],
     _or_error(lambda found: [messages.encode_found(each) for each in found]),
     _read_or_error(lambda data: [messages.decode_found(each) for each in data]),
 )

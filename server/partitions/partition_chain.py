@@ -19,6 +19,7 @@ from ...materializer.partition import (
     OnFound,
     OnOutcome,
     Partition,
+    Since,
 )
 from ...model.errors import (
     Reason,
@@ -87,7 +88,7 @@ class ConflictingPartition(DelegatingPartition):
         else:
             done(Refused(TransactionConflictError()), self._position())
 
-    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
         """Read items, or answer as if another transaction held one of them."""
         if not self._strikes():
             self._partition.get_isolated(keys, since, done)

@@ -1,6 +1,6 @@
 """Merging the answers of several partitions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ...log.commands import Cut, Position
@@ -31,6 +31,15 @@ class FanIn:
 def first_error(results: Sequence[Any]) -> RequestError | None:
     """Return the first result that is an error, if there is one."""
     return next((result for result in results if isinstance(result, RequestError)), None)
+
+
+def in_order(indexes: Collection[Sequence[int]], results: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the parts of several results in one list: `indexes` has the places of each part."""
+    found: list[Any] = [None] * sum(map(len, indexes))
+    for own, result in zip(indexes, results, strict=True):
+        for index, each in zip(own, result, strict=True):
+            found[index] = each
+    return found
 
 
 def joined(positions: Iterable[ResultPosition]) -> ResultPosition:

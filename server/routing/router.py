@@ -3,7 +3,7 @@
     write, get, query     ──► the partition of the key
     batches of keys       ──► split by partition ──► merged in the order of the request
     scan                  ──► one partition after another, within one page (routed_scan.py)
-    isolated reads        ──► two reads of each partition
+    isolated reads        ──► two reads of each partition (isolated_read.py)
     transaction           ──► the partition that coordinates it
     table command         ──► the catalog
 
@@ -12,7 +12,7 @@ in this process, on a log to which no other process appends, isolated reads and 
 (instant_reads.py).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -33,9 +33,7 @@ from ...log.commands import (
 from ...materializer.fold.outcomes import Failed, Outcome, Skipped, Subscribed, TableDefined
 from ...materializer.fold.state import PartitionState
 from ...materializer.partition import (
-    Conflict,
     EncodedKey,
-    Found,
     OnFound,
     OnItem,
     OnItems,
@@ -47,13 +45,15 @@ from ...materializer.partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from ...materializer.worker import Scheduler
-from ...model.errors import InternalServerError, RequestError, ResourceNotFoundError
+from ...model.errors import InternalServerError, ResourceNotFoundError
 from ...model.slots import partition_of_key
 from ...model.tables import TableDefinition
-from .fan_in import FanIn, first_error, joined
+from .fan_in import FanIn, first_error, in_order, joined
 from .instant_reads import InstantReads
+from .isolated_read import IsolatedRead
 from .routed_scan import RoutedScan, partitions_of
 
 # Reads the keys of one partition.
@@ -118,35 +118,13 @@ class Router:
             done,
         )
 
-    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
-        """Read items as all of them were at one moment.
-
-        Within one partition one read suffices. Several partitions are read twice: if no key has changed at the second
-        read, all items had the values of the first read at a moment in between.
-        """
-        assert since is None, "the router chooses the position"
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
+        """Read items as all of them were at one moment."""
+        assert since is None, "the router chooses the positions"
         if self._instant is not None:
             self._instant.get_all(keys, done)
-            return
-
-        def first_read(items: list[Found] | RequestError, position: ResultPosition) -> None:
-            if isinstance(items, RequestError) or isinstance(position, Position) or _conflict_in(items):
-                done(items, position)
-                return
-            seen = {each.partition: each for each in position.positions}
-            self._split(
-                keys,
-                lambda partition_id, own, answer: self.partitions[partition_id].get_isolated(
-                    own, seen[partition_id], answer
-                ),
-                done,
-            )
-
-        self._split(
-            keys,
-            lambda partition_id, own, answer: self.partitions[partition_id].get_isolated(own, None, answer),
-            first_read,
-        )
+        else:
+            IsolatedRead(self.partitions, keys, self._parts(keys), self._scheduler, done).attempt()
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
         def query(owner: int) -> None:
@@ -281,34 +259,27 @@ class Router:
         self, keys: Sequence[EncodedKey], read: ReadKeys, done: Callable[[Any, ResultPosition], None]
     ) -> None:
         """Read the keys of each partition, and merge the results in the order of `keys`."""
-        indexes: dict[int, list[int]] = {}
-        for index, (table, pk, _) in enumerate(keys):
-            indexes.setdefault(partition_of_key(table, pk, self._count), []).append(index)
-        if len(indexes) == 1:
-            read(next(iter(indexes)), keys, done)
+        parts = self._parts(keys)
+        if len(parts) == 1:
+            read(next(iter(parts)), keys, done)
             return
 
         def merge(results: list[Any], positions: list[ResultPosition]) -> None:
             error = first_error(results)
-            done(error or _in_order(indexes.values(), results, len(keys)), joined(positions))
+            done(error or in_order(parts.values(), results), joined(positions))
 
-        fan_in = FanIn(len(indexes), merge)
-        for nth, (partition_id, own) in enumerate(indexes.items()):
+        fan_in = FanIn(len(parts), merge)
+        for nth, (partition_id, own) in enumerate(parts.items()):
             read(partition_id, [keys[index] for index in own], partial(fan_in.add, nth))
 
-
-def _in_order(indexes: Collection[Sequence[int]], results: Sequence[Sequence[Any]], count: int) -> list[Any]:
-    found: list[Any] = [None] * count
-    for own, result in zip(indexes, results, strict=True):
-        for index, each in zip(own, result, strict=True):
-            found[index] = each
-    return found
+    def _parts(self, keys: Sequence[EncodedKey]) -> dict[int, list[int]]:
+        """Return the indexes of the keys, by partition."""
+        parts: dict[int, list[int]] = {}
+        for index, (table, pk, _) in enumerate(keys):
+            parts.setdefault(partition_of_key(table, pk, self._count), []).append(index)
+        return parts
 
 
 def _is_settled(definition: TableDefinition) -> bool:
     """Return whether a table command is complete. That of a restore is: the items follow."""
     return definition.status == "ACTIVE" or definition.is_restoring
-
-
-def _conflict_in(items: Sequence[Found]) -> bool:
-    return any(isinstance(item, Conflict) for item in items)

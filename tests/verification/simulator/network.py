@@ -13,7 +13,7 @@ from foldb.log.commands import Command, Position
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from foldb.materializer.fold.storage import Stored
-from foldb.materializer.partition import EncodedKey, Found, ResultPosition
+from foldb.materializer.partition import EncodedKey, Found, ResultPosition, Since
 from foldb.model.errors import InternalServerError, RequestError
 from tests.verification.simulator.log import Weather
 from tests.verification.simulator.timeline import Process, Timeline
@@ -120,7 +120,7 @@ class Remote:
     def get_isolated(
         self,
         keys: Sequence[EncodedKey],
-        since: Position | None,
+        since: Since,
         done: Callable[[list[Found] | RequestError, ResultPosition], None],
     ) -> None:
         """Read items for TransactGetItems."""

@@ -15,6 +15,7 @@ from foldb.materializer.partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from foldb.model.errors import RequestError
 from foldb.model.slots import partition_of_key
@@ -37,7 +38,7 @@ class FakePartition:
         self.asked: list[str] = []
         self.submitted: list[Command] = []
         self.outcomes: list[Outcome] = []
-        self.since: list[Position | None] = []
+        self.since: list[Since] = []
         self.conflicts: dict[int, set[EncodedKey]] = {}
         self.reached: list[ResultPosition] = []
         self.error: RequestError | None = None
@@ -63,7 +64,7 @@ class FakePartition:
         done(self.error or [self.tables[table].items.get(pk, sk) for table, pk, sk in keys], self.position)
 
     def get_isolated(
-        self, keys: Sequence[EncodedKey], since: Position | None, done: Callable[[Any, ResultPosition], None]
+        self, keys: Sequence[EncodedKey], since: Since, done: Callable[[Any, ResultPosition], None]
     ) -> None:
         held = self.conflicts.get(len(self.since), set())
         self.since.append(since)
