@@ -14,6 +14,8 @@ from tests.unit.project.source import ROOT, folders, imports, modules, tree
 
 # What is imported under another name, and what another dependency finds by itself.
 IMPORTED_AS = {
+    "amazon.ion": "amazon",
+    "backports.zstd": "backports",
     "kafka-python": "kafka",
     "crc32c": "kafka",
     "opentelemetry-api": "opentelemetry",
@@ -34,7 +36,7 @@ def extras() -> list[str]:
 
 
 def _names(requirements: list[str]) -> list[str]:
-    return [match[0] for text in requirements if (match := re.match(r"[\w-]+", text))]
+    return [match[0] for text in requirements if (match := re.match(r"[\w.-]+", text))]
 
 
 def runtime() -> list[str]:
