@@ -136,7 +136,7 @@ class Node(Database):
                 settings,
                 clock=clock,
                 loop=loop,
-                on_removed=self.partitions.trim_histories,
+                on_removed=self.partitions.on_trimmed,
             )
         self.scrubbing: ScrubProcess | None = None
         if settings.path is not None and settings.log is None and settings.scrub_every_ms:

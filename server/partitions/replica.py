@@ -194,6 +194,7 @@ class Partitions:
             retention_ms=self._settings.stream_retention_ms,
             recent_bytes=_RECENT_BYTES // self.count,
             read_past=lambda *read: partition.as_of(*read),
+            log_begin=lambda: self.log.begin(partition_id),
         )
         worker = self._worker(partition_id, state, feed)
         if not self._is_shared:
@@ -257,9 +258,14 @@ class Partitions:
         self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
         self.past_reads.reader.host(self.hosted)
 
-    def trim_histories(self) -> None:
-        """Delete the histories from before a trim of the log now, and not when they look at the log next."""
+    def on_trimmed(self) -> None:
+        """Delete the histories and the changes from before a trim of the log.
+
+        Without it they would be deleted when a history looks at the log next, and with the next change.
+        """
         self.past_reads.reader.host(self.hosted)
+        for hosted in self.hosted.values():
+            hosted.feed.schedule_sync()
 
     async def close_all(self) -> None:
         """Close all partitions. Write a digest of each to a persistent log, unless that would take long."""

@@ -169,7 +169,7 @@ class ScrubProcess:
         )
         feed = self._feeds[finding.partition]
         if finding.table is None:
-            feed.rewrite_durable_offset()
+            feed.schedule_sync()
         else:
             feed.verify(finding.table, int(finding.after))
 

@@ -216,6 +216,16 @@ def verify(data: bytes, owner: SegmentOwner, after: int) -> None:
         at += size
 
 
+def moved_block(data: bytes, marker: bytes, new_marker: bytes) -> bytes:
+    """Return a whole block as it is in another segment, without decoding its changes.
+
+    Raises:
+        DamagedError: `data` is not the bytes of a block.
+    """
+    _check_block(data, read_head(data, 0).size, marker)
+    return data[:-MARKER_BYTES] + new_marker
+
+
 def _check_block(data: bytes, size: int, marker: bytes) -> None:
     """Compare the checksum of a block without decoding its changes: it is the last long before the marker."""
     if len(data) != size or not data.endswith(marker):

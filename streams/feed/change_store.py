@@ -15,6 +15,7 @@ from typing import Final
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...materializer.fold.state import PartitionState
+from ...model.sequence_numbers import SequenceNumber
 from ..temp_dirs import make_temp_dir
 from .change_codec import DamagedError, SegmentOwner
 from .durable_offset import (
@@ -24,7 +25,7 @@ from .durable_offset import (
     write_durable_offset,
 )
 from .segment_files import BlockCache, remove_others
-from .segments import REBUILT, SEGMENT_BYTES, Extent, Segments
+from .segments import REBUILT, SEGMENT_BYTES, Extent, Removal, Segments
 
 FOLDER: Final = "changes"
 
@@ -38,12 +39,14 @@ class SyncTarget:
     Attributes:
         offset: All changes of records before this offset are written.
         last: The last sequence number of each table.
-        horizon_ms: Segments with only changes before this log time are removed.
+        horizon_ms: Changes before this log time have expired: segments that have no others are removed.
+        trimmed: The sequence number up to which the log has no records: expired changes of these are removed at once.
     """
 
     offset: int
     last: dict[int, int]
     horizon_ms: int
+    trimmed: SequenceNumber = 0
 
 
 class IncompleteWriteError(Exception):
@@ -148,7 +151,7 @@ class ChangeStore:
         )
 
     def sync(self, segments: dict[int, Segments], target: SyncTarget) -> dict[int, int]:
-        """Sync all segments, write the durable offset, and remove expired segments.
+        """Sync all segments, write the durable offset, and remove expired changes.
 
         Return the lower bound of each table's oldest segment.
 
@@ -158,21 +161,20 @@ class ChangeStore:
             OSError: The disk refused a sync. The durable offset is the one before, or the new one.
         """
         extents: dict[int, Extent] = {}
-        expired: dict[int, int] = {}
+        removals: dict[int, Removal] = {}
         for table, each in segments.items():
             if each.last != target.last[table]:
                 raise IncompleteWriteError
-            extent = each.sync()
-            if extent is not None:
-                expired[table] = each.expired(target.horizon_ms)
-                extents[table] = each.extent_without(expired[table], extent)
+            if each.sync() is not None:
+                removals[table] = _removal(table, each, target)
+                extents[table] = each.extent_without(removals[table])
         if self._folder is not None:
             self._disk.make_folder(self._folder)
             write_durable_offset(
                 self._disk, self._folder, DurableOffset(self._log_id, target.offset, extents)
             )
-        for table, count in expired.items():
-            segments[table].remove(count)
+        for table, removal in removals.items():
+            segments[table].remove(removal)
         return {table: extent.first_after for table, extent in extents.items()}
 
     def remove_durable_offset(self) -> None:
@@ -195,6 +197,17 @@ class ChangeStore:
         if self._temporary is None:
             self._temporary, self._remove_temporary = make_temp_dir()
         return self._temporary
+
+
+def _removal(table: int, segments: Segments, target: SyncTarget) -> Removal:
+    """Return the expired changes. Those that share a damaged segment with others stay until it is repaired."""
+    try:
+        return segments.removal(target.horizon_ms, target.trimmed)
+    except DamagedError as error:
+        logger.warning(
+            "cannot remove expired changes of table %d: %s; the next sync repeats it", table, error
+        )
+        return segments.removal(target.horizon_ms, trimmed=0)
 
 
 def folder_of(database: Path, partition: int) -> Path:

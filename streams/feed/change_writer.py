@@ -15,11 +15,11 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.history.requests import ReadPast
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import FoldbError
-from ...model.sequence_numbers import number_before
+from ...model.sequence_numbers import SequenceNumber, number_before
 from .change_codec import DamagedError
 from .change_store import ChangeStore, IncompleteWriteError, SyncTarget
 from .repairs import Repairs
-from .segment_files import SegmentDamagedError
+from .segment_files import SegmentDamagedError, SegmentRemovedError
 from .segments import Segments
 from .serial_executor import InlineExecutor, SerialExecutor
 from .table_changes import TableChanges
@@ -60,6 +60,7 @@ class ChangeWriter:
         retention_ms: int,
         recent_bytes: int,
         read_past: ReadPast | None = None,
+        log_begin: Callable[[], int] = lambda: 0,
     ) -> None:
         self.trim_horizon = 0
         self.repairs = Repairs(read_past, state, scheduler)
@@ -70,11 +71,11 @@ class ChangeWriter:
         self._state = state
         self._retention_ms = retention_ms
         self._recent_bytes = recent_bytes
+        self._log_begin = log_begin
         if store.durable_offset < state.next_offset:
             # The stored changes end before the state begins. They leave a gap, so none of them is served.
             store.reset()
-            base = 0 if state.genesis is None else state.genesis.base
-            self.trim_horizon = number_before(base + state.next_offset) if state.next_offset else 0
+            self.trim_horizon = sequence_number_before(state, state.next_offset) if state.next_offset else 0
         self.captured_offset = store.durable_offset
         self.tables = {table_id: TableChanges(table_id, found) for table_id, found in store.found.items()}
         self._timer: Cancellable | None = None
@@ -211,7 +212,8 @@ class ChangeWriter:
                     self._send(table, SEND_BYTES)
         segments = self._segments()
         last = {table_id: table.sent for table_id, table in self.tables.items()}
-        target = SyncTarget(self._next_offset, last, self.horizon_ms)
+        trimmed = sequence_number_before(self._state, self._log_begin())
+        target = SyncTarget(self._next_offset, last, self.horizon_ms, trimmed)
         if self._has_gap:
             return
         self._writing.submit(lambda: self._store.sync(segments, target), self._synced)
@@ -290,6 +292,8 @@ class ChangeWriter:
         def done(outcome: T | Exception) -> None:
             if not isinstance(outcome, Exception):
                 on_read(outcome)
+            elif isinstance(outcome, SegmentRemovedError):
+                self.read(table, read, on_read, repairs=repairs)
             elif isinstance(outcome, SegmentDamagedError) and table.segments is segments:
                 then = repaired if repairs else _ignore
                 self.repairs.repair(table.table_id, segments, outcome, self._writing, then)
@@ -326,6 +330,12 @@ class ChangeWriter:
                 self._state.partition,
                 str(error) or "an earlier write failed",
             )
+
+
+def sequence_number_before(state: PartitionState, offset: int) -> SequenceNumber:
+    """Return an upper bound of the sequence numbers of all records before `offset`."""
+    base = 0 if state.genesis is None else state.genesis.base
+    return number_before(base + offset)
 
 
 def _ignore(_: bool) -> None:

@@ -33,11 +33,10 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.history.requests import ReadPast
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
-from ...model.sequence_numbers import number_before
 from ..changes import changes
 from . import shards
 from .change_store import ChangeStore
-from .change_writer import MAX_REPAIRS, ChangeWriter
+from .change_writer import MAX_REPAIRS, ChangeWriter, sequence_number_before
 from .long_poll import LongPoll, LongPolls
 from .segments import Segments
 from .serial_executor import SerialExecutor
@@ -58,6 +57,7 @@ class Feed:
         retention_ms: How much log time changes are kept; 0 for no limit.
         recent_bytes: Approximate memory that the newest changes may take.
         read_past: Reads the past of the partition, to rebuild damaged segments.
+        log_begin: Returns the offset of the first record that the log has.
 
     Attributes:
         repairs: The repairs of damaged segments.
@@ -73,6 +73,7 @@ class Feed:
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
         read_past: ReadPast | None = None,
+        log_begin: Callable[[], int] = lambda: 0,
     ) -> None:
         self._state = state
         self._position = position
@@ -84,6 +85,7 @@ class Feed:
             retention_ms=retention_ms,
             recent_bytes=recent_bytes,
             read_past=read_past,
+            log_begin=log_begin,
         )
         self.repairs = self._writer.repairs
         self._tables = self._writer.tables
@@ -101,8 +103,8 @@ class Feed:
         self._polls.close()
         self.repairs.close()
 
-    def rewrite_durable_offset(self) -> None:
-        """Write the durable offset again: its file is damaged."""
+    def schedule_sync(self) -> None:
+        """Write the durable offset and remove expired changes soon: its file is damaged, or the log was trimmed."""
         self._writer.schedule_sync(self._next_offset)
 
     def verify(self, table_id: int, after: int) -> None:
@@ -340,12 +342,6 @@ class Feed:
         if not kept or (table_id in self._state.tables and not any(window.is_open for window in kept)):
             return self._end  # the table's changes are not captured
         return max(trimmed, _unbroken_since(kept))
-
-
-def sequence_number_before(state: PartitionState, offset: int) -> int:
-    """Return an upper bound of the sequence numbers of all records before `offset`."""
-    base = 0 if state.genesis is None else state.genesis.base
-    return number_before(base + offset)
 
 
 def _unbroken_since(windows: Sequence[CapturePeriod]) -> int:

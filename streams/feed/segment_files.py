@@ -3,12 +3,12 @@
 import errno
 import re
 from collections import OrderedDict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ...log.local.filesystem import File, Filesystem, read_all
+from ...log.local.filesystem import UNFINISHED, File, Filesystem, create_file, read_all
 from ...materializer.fold.outcomes import Change
 from . import change_codec
 from .change_codec import HEAD_BYTES, MARKER_BYTES, BlockHead, DamagedError, SegmentOwner
@@ -47,6 +47,10 @@ class SegmentDamagedError(DamagedError):
     def __init__(self, segment: Segment, reason: str) -> None:
         super().__init__(f"{segment.path}: {reason}")
         self.segment = segment
+
+
+class SegmentRemovedError(Exception):
+    """A reader's segment was removed, or replaced by the rest of it. The read can be repeated."""
 
 
 class BlockCache:
@@ -109,6 +113,44 @@ class SegmentFiles:
             file.close()
         return segment
 
+    def write_rest(
+        self,
+        segment: Segment,
+        after: int,
+        first: Sequence[Change],
+        shard: int,
+        following: Sequence[BlockHead],
+    ) -> Segment:
+        """Write the changes of a segment after a sequence number to a file of their own, and sync it.
+
+        Args:
+            segment: The segment.
+            after: The sequence number.
+            first: The changes after it in the same block.
+            shard: The shard of that block.
+            following: The blocks after it.
+
+        Raises:
+            DamagedError: A block is damaged.
+            OSError: The disk refused the file, or the segment cannot be read.
+        """
+        header = change_codec.header(self._owner, after)
+        path = segment.path.with_name(file_name(self._owner.table, after))
+        rest = Segment(path, after, header[-MARKER_BYTES:], len(header))
+        blocks = [change_codec.block(first, shard, rest.marker)] if first else []
+        file = self._disk.open(segment.path, write=False)
+        try:
+            for head in following:
+                data = file.read(head.at, head.size)
+                blocks.append(change_codec.moved_block(data, segment.marker, rest.marker))
+        finally:
+            file.close()
+        for block in blocks:
+            rest.heads.append(change_codec.read_head(block, rest.size))
+            rest.size += len(block)
+        create_file(self._disk, path, b"".join([header, *blocks]), replaces=True).close()
+        return rest
+
     def last_of(self, segment: Segment) -> int:
         """Return the sequence number of a segment's last change."""
         if not segment.heads:
@@ -124,16 +166,15 @@ class SegmentFiles:
 
         Raises:
             SegmentDamagedError: The segment no longer has the bytes that were written.
-            OSError: The file cannot be read now, or the segment was removed.
+            SegmentRemovedError: The segment was removed.
+            OSError: The file cannot be read now.
         """
         try:
             changes = self._cache.get(self._disk, segment, head, self._owner.table)
         except DamagedError as error:
             raise SegmentDamagedError(segment, f"at byte {head.at}: {error}") from error
         except OSError as error:
-            if error.errno in _LOST and segment in self._current:
-                raise SegmentDamagedError(segment, str(error)) from error
-            raise
+            raise self._error_of(segment, error) from error
         segment.unverified.discard(head.at)
         return changes
 
@@ -142,7 +183,8 @@ class SegmentFiles:
 
         Raises:
             SegmentDamagedError: The segment has other bytes than were written.
-            OSError: The file cannot be read now, or the segment was removed.
+            SegmentRemovedError: The segment was removed.
+            OSError: The file cannot be read now.
         """
         size = segment.size
         try:
@@ -153,9 +195,15 @@ class SegmentFiles:
         except DamagedError as error:
             raise SegmentDamagedError(segment, str(error)) from error
         except OSError as error:
-            if error.errno in _LOST and segment in self._current:
-                raise SegmentDamagedError(segment, str(error)) from error
-            raise
+            raise self._error_of(segment, error) from error
+
+    def _error_of(self, segment: Segment, error: OSError) -> Exception:
+        """Return the error for a file that cannot be read."""
+        if error.errno not in _LOST:
+            return error
+        if segment in self._current:
+            return SegmentDamagedError(segment, str(error))
+        return SegmentRemovedError(str(error))
 
 
 def read_block(disk: Filesystem, segment: Segment, head: BlockHead, table: int) -> list[Change]:
@@ -210,7 +258,8 @@ def segments_of(disk: Filesystem, folder: Path, table: int) -> list[tuple[int, P
 
 
 def remove_others(disk: Filesystem, folder: Path, tables: Container[int]) -> None:
-    """Remove the segment files of all tables except `tables`."""
-    for match in filter(None, map(_is_segment, disk.names(folder))):
-        if int(match[1]) not in tables:
-            disk.remove(folder / match[0])
+    """Remove the segment files of all tables except `tables`, and unfinished files."""
+    for name in disk.names(folder):
+        match = _is_segment(name)
+        if name.endswith(UNFINISHED) if match is None else int(match[1]) not in tables:
+            disk.remove(folder / name)

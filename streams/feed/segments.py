@@ -8,7 +8,7 @@ only grow at their ends. Segments are derived data: one with a damaged block is 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -51,6 +51,8 @@ class Extent(NamedTuple):
         last: Sequence number of the last change.
         begun: Sequence number of the first change of the shard in which the oldest segment begins; that change may be
             removed. 0 if it is unknown.
+        stream: The stream of that shard.
+        period: The period of that shard.
     """
 
     first_after: int
@@ -58,6 +60,22 @@ class Extent(NamedTuple):
     size: int
     last: int
     begun: int = 0
+    stream: int = 0
+    period: int = 0
+
+
+class Removal(NamedTuple):
+    """The oldest changes, which are removed when the durable offset no longer names their segments.
+
+    Attributes:
+        segments: The number of the oldest segments.
+        rest: The segment that replaces the last of them, and has the changes of it that are kept; or None.
+        begun: The first change of the shard in which the oldest kept segment begins.
+    """
+
+    segments: int
+    rest: Segment | None = None
+    begun: ShardStart | None = None
 
 
 class Segments:
@@ -90,7 +108,7 @@ class Segments:
         self._segment_bytes = segment_bytes
         self._segments: list[Segment] = []
         self._files = SegmentFiles(disk, owner, cache, self._segments)
-        self._begun = 0  # see Extent
+        self._begun: ShardStart | None = None  # see Extent
         self._file: File | None = None
         self._unsynced: list[File] = []
         self._unsynced_bytes = 0
@@ -115,23 +133,37 @@ class Segments:
             OSError: A file cannot be read.
         """
         self = cls(disk, lambda: folder, owner, cache, after=extent.last, segment_bytes=segment_bytes)
-        self._begun = extent.begun
+        if extent.begun:
+            self._begun = ShardStart(extent.stream, extent.period, extent.begun)
+        end = extent.first_after
         for after, path in segments_of(disk, folder, owner.table):
-            if extent.first_after <= after <= extent.after:
-                self._segments.append(self._files.load(path, after))
-            else:
+            if end <= after <= extent.after:
+                end = self._open(path, after, end, extent)
+            else:  # expired, newer, or the rest of a segment whose oldest changes were to be removed
                 disk.remove(path)
-        if not self._segments or self._segments[0].after != extent.first_after:
-            raise DamagedError("the oldest segment is missing")
-        newest = self._segments[-1]
-        if newest.after != extent.after or newest.size < extent.size:
-            raise DamagedError("the newest segment is shorter than its durable size")
-        self._cut(newest, extent.size)
-        self._check_order(extent)
+        if self._file is None or end != extent.last:
+            raise DamagedError("the newest segment is missing, or damaged at its end")
         return self
+
+    def _open(self, path: Path, after: int, end: int, extent: Extent) -> int:
+        """Open the segment that begins after `end`, and return its last sequence number.
+
+        The first block of each segment is read too, because its time decides when the segment is trimmed.
+        """
+        if after != end:
+            raise DamagedError("a segment is missing, or damaged at its end")
+        segment = self._files.load(path, after)
+        self._segments.append(segment)
+        if after == extent.after:
+            self._cut(segment, extent.size)
+        for head in segment.heads[:1]:
+            self._files.read(segment, head)
+        return self._files.last_of(segment)
 
     def _cut(self, newest: Segment, size: int) -> None:
         """Truncate the newest segment to its durable size: the rest is folded again."""
+        if newest.size < size:
+            raise DamagedError("the newest segment is shorter than its durable size")
         while newest.heads and newest.heads[-1].at + newest.heads[-1].size > size:
             newest.heads.pop()
         newest.size = newest.heads[-1].at + newest.heads[-1].size if newest.heads else newest.size
@@ -140,18 +172,6 @@ class Segments:
         self._file = self._disk.open(newest.path)
         self._file.truncate(size)
         self._unsynced.append(self._file)
-
-    def _check_order(self, extent: Extent) -> None:
-        """Check that each segment continues the previous one, and that the newest ends with the extent's last change.
-
-        The first block of each is read too, because its time decides when the segment is trimmed.
-        """
-        ends = [segment.after for segment in self._segments[1:]] + [extent.last]
-        for segment, end in zip(self._segments, ends, strict=True):
-            if self._files.last_of(segment) != end:
-                raise DamagedError("a segment is missing, or damaged at its end")
-            for head in segment.heads[:1]:
-                self._files.read(segment, head)
 
     # Writing
 
@@ -167,7 +187,9 @@ class Segments:
                 self._write(part, batch.shard)
 
     def _write(self, changes: Sequence[Change], shard: int) -> None:
-        if self._file is None or self._segments[-1].size >= self._segment_bytes:
+        if self._file is None or (
+            self._segments[-1].heads and self._segments[-1].size >= self._segment_bytes
+        ):
             self._begin_segment()
         segment, file = self._segments[-1], self._file
         assert file is not None
@@ -248,8 +270,12 @@ class Segments:
         """The range that is written, None without segments."""
         if not self._segments:
             return None
-        newest = self._segments[-1]
-        return Extent(self._segments[0].after, newest.after, newest.size, self.last, self._begun)
+        return self._extent(self._segments, self._begun)
+
+    def _extent(self, segments: Sequence[Segment], begun: ShardStart | None) -> Extent:
+        oldest, newest = segments[0], segments[-1]
+        shard = () if begun is None else (begun.sequence_number, begun.stream, begun.period)
+        return Extent(oldest.after, newest.after, newest.size, self.last, *shard)
 
     def close(self) -> None:
         """Close all files. Writes that were not synced may be lost."""
@@ -260,33 +286,59 @@ class Segments:
 
     # Removing and replacing
 
-    def expired(self, before_ms: int) -> int:
-        """Return how many of the oldest segments have only changes before `before_ms`; the newest is never one."""
+    def removal(self, before_ms: int, trimmed: int) -> Removal:
+        """Prepare the removal of changes before `before_ms`.
+
+        All changes of a segment are removed together. Those of records that the log no longer has, which have sequence
+        numbers up to `trimmed`, are removed at once: the rest of their segment is written to another file.
+
+        Raises:
+            DamagedError: A part of that segment is damaged.
+            OSError: The disk refused the file, or the segment cannot be read.
+        """
         firsts = [segment.heads[0].time for segment in self._segments[1:] if segment.heads]
-        return bisect_left(firsts, before_ms)
+        count = bisect_left(firsts, before_ms)
+        oldest = self._segments[count]
+        blocks = [head for head in oldest.heads if head.time < before_ms and head.sequence_number <= trimmed]
+        if not blocks:
+            return self._removal(count, None)
+        divided = self._files.read(oldest, blocks[-1])
+        kept = [each for each in divided if each.time >= before_ms or each.sequence_number > trimmed]
+        following = oldest.heads[len(blocks) :]
+        if not kept and not following and count + 1 < len(self._segments):
+            return self._removal(count + 1, None)
+        after = divided[-len(kept) - 1].sequence_number
+        return self._removal(
+            count + 1, self._files.write_rest(oldest, after, kept, blocks[-1].shard, following)
+        )
 
-    def remove(self, count: int) -> None:
-        """Remove the `count` oldest segments."""
-        self._begun = self._begun_without(count)
-        paths = [segment.path for segment in self._segments[:count]]
-        del self._segments[:count]
-        for path in paths:
+    def _removal(self, count: int, rest: Segment | None) -> Removal:
+        if not count:
+            return Removal(0, None, self._begun)
+        heads = [head for segment in _replaced(self._segments, count, rest) for head in segment.heads[:1]]
+        first = heads[0].sequence_number if heads else self.last
+        begun = [each for each in self.shard_starts() if each.sequence_number <= first]
+        return Removal(count, rest, begun[-1] if begun else None)
+
+    def remove(self, removal: Removal) -> None:
+        """Remove changes, after the durable offset was written without them."""
+        removed = self._segments[: removal.segments]
+        if removal.rest is not None and removal.segments == len(self._segments):
+            self._close_if_synced()
+            self._file = self._disk.open(removal.rest.path)
+        self._begun = removal.begun
+        self._segments[:] = _replaced(self._segments, removal.segments, removal.rest)
+        for segment in removed:
             with suppress(FileNotFoundError):  # removed by another process or by hand
-                self._disk.remove(path)
+                self._disk.remove(segment.path)
 
-    def extent_without(self, count: int, extent: Extent) -> Extent:
-        """Return the extent after a removal of the `count` oldest segments."""
-        return extent._replace(first_after=self._segments[count].after, begun=self._begun_without(count))
-
-    def _begun_without(self, count: int) -> int:
-        """Return `Extent.begun` after a removal of the `count` oldest segments."""
-        heads = [head for segment in self._segments[:count] for head in segment.heads]
-        following = [head for segment in self._segments[count:] for head in segment.heads[:1]]
-        return self._shard_starts([*heads, following[0]])[-1].sequence_number if following else 0
+    def extent_without(self, removal: Removal) -> Extent:
+        """Return the extent after a removal."""
+        return self._extent(_replaced(self._segments, removal.segments, removal.rest), removal.begun)
 
     def remove_all(self) -> None:
         self.close()
-        self.remove(len(self._segments))
+        self.remove(Removal(len(self._segments)))
 
     def seal(self, damaged: Segment) -> int | None:
         """Close a segment that is to be replaced to writes. Return its last sequence number, None if it was removed."""
@@ -408,17 +460,16 @@ class Segments:
 
     def shard_starts(self) -> list[ShardStart]:
         """Return the first change of each shard."""
-        return self._shard_starts(head for segment in self._segments for head in segment.heads)
-
-    def _shard_starts(self, heads: Iterable[BlockHead]) -> list[ShardStart]:
-        """Return the first change of each shard of `heads`, which begin with the oldest block."""
-        found: list[ShardStart] = []
-        for head in heads:
-            if not found:
-                found.append(ShardStart(head.stream, head.shard, self._begun or head.sequence_number))
-            elif (found[-1].stream, found[-1].period) != (head.stream, head.shard):
+        found = [] if self._begun is None else [self._begun]
+        for head in [head for segment in self._segments for head in segment.heads]:
+            if not found or (found[-1].stream, found[-1].period) != (head.stream, head.shard):
                 found.append(ShardStart(head.stream, head.shard, head.sequence_number))
         return found
+
+
+def _replaced(segments: Sequence[Segment], count: int, rest: Segment | None) -> list[Segment]:
+    """Return segments with the rest of the `count` oldest ones in their place."""
+    return [*([] if rest is None else [rest]), *segments[count:]]
 
 
 def _parts(changes: Sequence[Change]) -> list[Sequence[Change]]:

@@ -4,6 +4,7 @@ from tests.verification.planted.bug import bug
 
 TRIM = "tests/unit/materializer/trim/test_trim.py"
 CRASHES = "tests/unit/materializer/trim/test_crash.py"
+CHANGES = "tests/unit/streams/feed/test_change_store.py"
 
 BUGS = [
     bug(
@@ -81,5 +82,34 @@ BUGS = [
      return bounds
 """,
         "tests/unit/materializer/trim/test_bounds.py",
+    ),
+    bug(
+        "the newest file of changes keeps those of trimmed records",
+        """
+@ streams/feed/segments.py
+-        if not blocks:
++        if not blocks or count + 1 == len(self._segments):
+             return self._removal(count, None)
+""",
+        CHANGES,
+    ),
+    bug(
+        "changes are removed before the durable offset is written",
+        """
+@ streams/feed/change_store.py
+                 extents[table] = each.extent_without(removals[table])
++                each.remove(removals.pop(table))
+""",
+        CHANGES,
+    ),
+    bug(
+        "a start does not know the shard of removed changes",
+        """
+@ streams/feed/segments.py
+         shard = () if begun is None else (begun.sequence_number, begun.stream, begun.period)
+-        return Extent(oldest.after, newest.after, newest.size, self.last, *shard)
++        return Extent(oldest.after, newest.after, newest.size, self.last, *shard[:0])
+""",
+        CHANGES,
     ),
 ]

@@ -107,6 +107,7 @@ class Life:
         self.books = Books()
         self.now = 1_700_000_000_000
         self.starts = 0
+        self.log_begin = 0
         self.retention_ms = retention_ms
         self.segment_bytes = segment_bytes
         self.rebuilt: list[
@@ -145,6 +146,7 @@ class Life:
             retention_ms=self.retention_ms,
             recent_bytes=6000,
             read_past=self.read_past,
+            log_begin=lambda: self.log_begin,
         )
         self.worker = Worker(
             self.log,
@@ -190,6 +192,11 @@ class Life:
     def snapshot(self) -> None:
         """Make a snapshot."""
         Snapshots(FOLDER, self.disk).make(LogReader(FOLDER, self.disk))
+
+    def trim_log(self) -> None:
+        """Announce a trim of all records so far. The log keeps them, so an error of a start stays visible."""
+        self.log_begin = self.log.end(0)
+        self.feed.schedule_sync()
 
     def remove_changes(self) -> None:
         """Remove the derived files."""

@@ -1,17 +1,20 @@
 """The change store on a disk, and the repair of files that were damaged or removed."""
 
 import random
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, ReadChanges
+from foldb.log.local.filesystem import UNFINISHED
+from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, ListShards, ReadChanges
 from foldb.model.errors import InternalServerError
 from foldb.streams.feed import change_writer, repairs
 from foldb.streams.feed.change_codec import BlockHead
 from foldb.streams.feed.durable_offset import FILE_NAME
-from tests.unit.log.fake_disk import FakeDisk
+from tests.unit.log.fake_disk import FakeDisk, PowerCut
 from tests.unit.streams.feed.life import CHANGES, FOLDER, Held, Life
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -519,3 +522,99 @@ def test_a_start_removes_segments_beyond_the_durable_offset(is_durable: bool, li
 
     assert stray not in files(life.disk)
     life.check()
+
+
+@pytest.mark.guarantee("G53")
+@pytest.mark.parametrize("segment_bytes", [3000, 1 << 20], ids=["several files", "one file"])
+@pytest.mark.parametrize("kept", [0, 1, 45, 119])
+def test_a_trim_of_the_log_removes_expired_changes(kept: int, segment_bytes: int) -> None:
+    """All of them, also those that share a file or a block with others; the shards stay."""
+    life = Life(random.Random(1), retention_ms=5000, segment_bytes=segment_bytes)
+    table = life.create("T")
+    life.fill(table, 120)
+    life.sync()
+    life.check()
+    [table_changes] = life.feed._tables.values()
+    changes = [each for page in table_changes.segments.read(0, 10**30) for each in page]
+    other = life.create("Other", stream=False)
+    life.now = (changes[-kept].time if kept else changes[-1].time + 1) + 5000
+    life.write(other, ("clock", {}))
+    shards = life.ask(ListShards(table, life.books.labels[table]))
+
+    life.trim_log()
+    life.sync()
+
+    for _ in range(2):
+        [table_changes] = life.feed._tables.values()
+        segments = table_changes.segments
+        assert changes[120 - kept :] == [each for page in segments.read(0, 10**30) for each in page]
+        assert shards == life.ask(ListShards(table, life.books.labels[table]))
+        life.check()
+        life.snapshot()
+        life.kill()
+        assert life.folded_from == life.log.end(0), "the start uses the changes that it finds"
+    life.fill(table, 60)
+    life.sync()
+    life.check()
+    later = life.ask(ListShards(table, life.books.labels[table])).shards
+    assert shards.shards[-1].first in [shard.first for shard in later[:-1]]
+
+
+def test_a_start_between_the_steps_of_a_removal_is_complete() -> None:
+    """Each step may be the last one before a crash."""
+    steps = 0
+    while True:
+        life = Life(random.Random(1), retention_ms=1000, segment_bytes=20_000)
+        table = life.create("T")
+        life.fill(table, 120)
+        life.sync()
+        life.snapshot()
+        life.now += 500
+        other = life.create("Other", stream=False)
+        life.write(other, ("clock", {}))
+        life.trim_log()
+        left = iter(range(steps))
+
+        def end_after(_: str, __: object, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise PowerCut
+
+        life.disk.hook = end_after
+        is_whole = False
+        with suppress(PowerCut):
+            life.sync()
+            is_whole = True
+        life.disk.hook = lambda call, path: None
+        life.kill()
+        life.check()
+        assert not [name for name in life.disk.names(CHANGES) if name.endswith(UNFINISHED)]
+        assert life.folded_from > 0, "the start uses the changes that it finds"
+        if is_whole:
+            break
+        steps += 1
+    assert steps > 8
+
+
+def test_a_reader_of_a_removed_file_reads_the_rest(life: Life) -> None:
+    """It has begun to read the file before its changes were written to another."""
+    [table_changes] = life.feed._tables.values()
+    changes = [each for page in table_changes.segments.read(0, 10**30) for each in page]
+    middle = changes[len(changes) // 2]
+    removal = table_changes.segments.removal(middle.time, middle.sequence_number)
+    life.kill()
+    [table_changes] = life.feed._tables.values()
+    answers: list[Any] = []
+
+    def read(segments: Any) -> list[Any]:
+        found = segments.read(middle.sequence_number, changes[-1].sequence_number)
+        begun = next(found)
+        if not answers:
+            answers.append(begun)
+            segments.remove(segments.removal(middle.time, middle.sequence_number))
+        return [begun, *found]
+
+    assert removal.rest is not None
+    table_changes.segments._files._cache._max_bytes = 0
+    life.feed._writer.read(table_changes, read, answers.append)
+    life.reading.run()
+    assert [each for page in answers[-1] for each in page] == changes[changes.index(middle) + 1 :]

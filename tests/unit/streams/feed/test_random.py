@@ -67,6 +67,7 @@ def test_the_feed_equals_the_list_of_changes(seed: int) -> None:
 
     often = [write] * 12 + [pass_time] * 4 + [work] * 4 + [life.check] * 2
     seldom = [change_stream, make_table, drop_table, life.snapshot, life.stop, life.kill, life.cut_power]
+    seldom.append(life.trim_log)
     for _ in range(STEPS):
         dice.choice(often + seldom)()
     if dice.random() < 0.3:
