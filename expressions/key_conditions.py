@@ -201,6 +201,7 @@ def _operands(attribute: KeyAttribute, term: KeyTerm | None, values: Mapping[str
 def _sort_range(
     terms: dict[str, KeyTerm], sort: Sequence[KeyAttribute], values: Mapping[str, Value], *, composite: bool
 ) -> tuple[bytes, bytes | None]:
+    _check_gap(terms, sort)
     prefix = b""
     low, high = prefix, _after_all(prefix)
     for attribute in sort:
@@ -213,14 +214,25 @@ def _sort_range(
         if term.operator != "=":
             break
         prefix = low
-    if terms:
-        # An unused term: a sort attribute after a range, or an attribute that is not in the key.
-        unused = next(iter(terms))
-        known = any(attribute.name == unused for attribute in sort)
-        if known:
-            raise ValidationError("Query key condition not supported")
-        raise ValidationError(f"Query condition missed key schema element: {unused}")
+    if terms:  # on attributes that are not in the key
+        raise ValidationError(f"Query condition missed key schema element: {next(iter(terms))}")
     return low, high
+
+
+def _check_gap(terms: Mapping[str, KeyTerm], sort: Sequence[KeyAttribute]) -> None:
+    """Check that every sort attribute before the last one with a condition has an equality."""
+    named = [nth for nth, attribute in enumerate(sort) if attribute.name in terms]
+    if not named:
+        return
+    last = named[-1]
+    lacking = [
+        each.name for each in sort[:last] if each.name not in terms or terms[each.name].operator != "="
+    ]
+    if lacking:
+        raise ValidationError(
+            f"RANGE key attributes {', '.join(lacking)} must have equality conditions specified in the query because "
+            f"a condition is present on key attribute {sort[last].name}"
+        )
 
 
 def _plain(term: KeyTerm, data: list[bytes]) -> tuple[bytes, bytes | None]:

@@ -473,6 +473,7 @@ def status_of(worker: Worker) -> dict[str, Any]:
     waiting              the number of commands not folded yet; `waiting_bytes` their size
     entries, commands    numbers appended and folded by this worker; `refolded` the number of other folded commands
     counts               items and bytes, by the id of a table or index
+    filled_slots         the slots of this partition that are entered, by the id of an index that is being filled
     unacknowledged       the number of messages not acknowledged, by partition id of the receiver
     stopped              whether the worker has stopped
     """
@@ -494,6 +495,12 @@ def status_of(worker: Worker) -> dict[str, Any]:
         "items": statistics.items,
         "item_bytes": statistics.item_bytes,
         "counts": {str(owner): [store.count, store.size] for owner, store in stores.items()},
+        "filled_slots": {
+            str(index.definition.id): index.filled_slots(state.slots)
+            for table in state.tables.values()
+            for index in table.indexes.values()
+            if index.definition.backfilling
+        },
         "unacknowledged": {
             str(receiver): len(outbox.unacknowledged) for receiver, outbox in state.outboxes.items()
         },

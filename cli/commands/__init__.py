@@ -27,12 +27,16 @@ COMMANDS = {
         "commands.status:status", "Print the address of a server, its log, its size and how it syncs the log."
     ),
     "table": CommandModule("commands.table:app", "Create, list, describe, change and delete tables."),
+    "index": CommandModule("commands.index:app", "Print the state and the size of indexes."),
     "item": CommandModule("commands.item:app", "Put, get, update and delete items, and read their history."),
     "query": CommandModule(
         "commands.query:query", "Print the items with one partition key, in the order of their sort key."
     ),
     "scan": CommandModule(
         "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
+    ),
+    "count": CommandModule(
+        "commands.count:count", "Count the items of a table, of an index, or of one partition key."
     ),
     "sql": CommandModule(
         "commands.sql:sql", "Execute PartiQL statements: SELECT, INSERT, UPDATE and DELETE."

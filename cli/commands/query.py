@@ -23,7 +23,7 @@ def query(
     session: Session,
     table: TableArgument,
     partition: PartitionKeyWords,
-    sort: SortOption = None,
+    sorts: SortOption = None,
     descending: Annotated[bool, typer.Option("--desc", help="Read in descending order.")] = False,
     *,
     options: ReadOptions,
@@ -34,7 +34,7 @@ def query(
     shape = session.shape(table)
     lifted = placeholders.lifted()
     body = read_request(table, options, lifted, is_typed=session.settings.typed)
-    body["KeyConditionExpression"] = key_condition(shape, options.index, partition, sort, lifted)
+    body["KeyConditionExpression"] = key_condition(shape, options.index, partition, sorts, lifted)
     body["ScanIndexForward"] = not descending
     reading = Reading(session.client, "Query", body | lifted.body(), options.limit, options.everything)
     show(session, reading, shape, options)

@@ -19,11 +19,12 @@ PartitionKeyWords: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="PK...", help="The value of the partition key.")
 ]
 SortOption: TypeAlias = Annotated[
-    str | None,
+    Texts,
     typer.Option(
         "--sk",
         metavar="'>= X'",
-        help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y.",
+        help="Read only these sort keys: =, <, <=, >, >=, begins_with X, between X and Y. Repeat the flag for the next "
+        "sort attribute of an index, in their order.",
     ),
 ]
 ValuesOption: TypeAlias = Annotated[

@@ -186,6 +186,11 @@ def cell(value: Any) -> str:
     return write_json(value)
 
 
+def whole_or_half(units: Decimal | int) -> Decimal | int:
+    """Return capacity units as an integer if they have no half."""
+    return int(units) if units == int(units) else units
+
+
 def units_text(units: Decimal | int) -> str:
     """Return capacity units without a zero fraction. They are multiples of a half.
 

@@ -136,14 +136,16 @@ _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 
 
 def key_condition(
-    shape: KeyArguments, index: str | None, words: list[str], sort: str | None, lifted: Lifted
+    shape: KeyArguments, index: str | None, words: list[str], sorts: list[str] | None, lifted: Lifted
 ) -> str:
-    """Return a KeyConditionExpression of the partition key's words and the text of --sk.
+    """Return a KeyConditionExpression of the partition key's words and the texts of --sk, one for each sort attribute.
 
-    --sk is `= X`, `< X`, `<= X`, `> X`, `>= X`, `begins_with X` or `between X and Y`. X alone means `= X`.
+    --sk is `= X`, `< X`, `<= X`, `> X`, `>= X`, `begins_with X` or `between X and Y`. X alone means `= X`. An index has
+    up to four sort attributes; all conditions but the last are equalities.
 
     Raises:
-        CommandError: `words` are not the partition key, there is no sort key, or `sort` has another operator.
+        CommandError: `words` are not the partition key, the sort key has fewer attributes, or one of `sorts` has
+            another operator.
     """
     names = shape.key_names(index, "HASH")
     if len(words) != len(names):
@@ -152,11 +154,14 @@ def key_condition(
         f"{lifted.alias(name)} = {lifted.add(shape.plain(name, word))}"
         for name, word in zip(names, words, strict=True)
     ]
-    if sort is not None:
-        sort_names = shape.key_names(index, "RANGE")
-        if not sort_names:
-            raise CommandError(f"{index or shape.name} has no sort key", ExitCode.USAGE)
-        parts.append(_sort_condition(shape, sort_names[0], sort.strip(), lifted))
+    sort_names = shape.key_names(index, "RANGE")
+    if sorts and len(sorts) > len(sort_names):
+        has = f"the sort key {' and '.join(sort_names)}" if sort_names else "no sort key"
+        raise CommandError(f"{index or shape.name} has {has}", ExitCode.USAGE)
+    parts += [
+        _sort_condition(shape, name, text.strip(), lifted)
+        for name, text in zip(sort_names, sorts or (), strict=False)
+    ]
     return " AND ".join(parts)
 
 

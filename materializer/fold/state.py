@@ -21,6 +21,7 @@ from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.backups import Backup
+from ...model.keys import slot
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
@@ -68,6 +69,12 @@ class Index:
     def is_filling(self) -> bool:
         """Whether items of this partition may still lack their entries."""
         return self.definition.backfilling and not self.is_sent
+
+    def filled_slots(self, slots: range) -> int:
+        """Return how many of the partition's slots are entered during a backfill."""
+        if self.is_sent:
+            return len(slots)
+        return 0 if self.cursor is None else slot(self.cursor[0]) - slots.start
 
 
 class Table:

@@ -41,7 +41,7 @@ def query(
     session: Session,
     table: TableArgument,
     partition: PartitionKeyWords,
-    sort: SortOption = None,
+    sorts: SortOption = None,
     index: IndexOption = None,
     where: Where = None,
     *,
@@ -52,7 +52,7 @@ def query(
     Example: foldb explain query Reply 'Amazon DynamoDB#Thread 1' --sk '>= 2026-01'
     """
     lifted = placeholders.lifted()
-    condition = key_condition(session.shape(table), index, partition, sort, lifted)
+    condition = key_condition(session.shape(table), index, partition, sorts, lifted)
     body = {"KeyConditionExpression": condition}
     _explain(session, "Query", table, ReadOptions(index, where), lifted, body)
 

@@ -150,6 +150,7 @@ ALL = {"a reader", "a writer", "an administrator"}
 OWN = {
     "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
     "DescribeSubscription": ALL,
+    "IndexProgress": ALL,
     "ItemHistory": {"a historian", "an administrator"},
     "ListDeadLetters": ALL,
     "ListSubscriptions": ALL,

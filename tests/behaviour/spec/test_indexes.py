@@ -370,3 +370,48 @@ def test_an_index_is_paged_to_its_end(make_table: MakeTable) -> None:
         assert list(range(23)) == sorted(item["sk"] for item in found)
         backward = everything(table.query, **request, Limit=4, ScanIndexForward=False)
         assert found == backward[::-1]
+
+
+PLACES = [
+    {"pk": "p1", "tenant": "T", "region": 1, "state": "open", "city": "b", "at": 1},
+    {"pk": "p2", "tenant": "T", "region": 1, "state": "open", "city": "a", "at": 12},
+    {"pk": "p3", "tenant": "T", "region": 1, "state": "open", "city": "a", "at": 3},
+    {"pk": "p4", "tenant": "T", "region": 1, "state": "draft", "city": "c", "at": 1},
+    {"pk": "p5", "tenant": "T", "region": 2, "state": "open", "city": "a", "at": 0},
+    {"pk": "p6", "tenant": "T", "region": 1, "state": "open", "at": 1},  # without city, so not in the index
+]
+
+
+@pytest.mark.spec("X10")
+def test_an_index_key_of_several_attributes_sorts_by_each(make_table: MakeTable) -> None:
+    key = [("tenant", "HASH"), ("region", "HASH"), ("state", "RANGE"), ("city", "RANGE"), ("at", "RANGE")]
+    table = make_table(
+        "pk:S",
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "N" if name in ("region", "at") else "S"}
+            for name in ("pk", *(name for name, _ in key))
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "places",
+                "KeySchema": [{"AttributeName": name, "KeyType": role} for name, role in key],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+    )
+    _fill(table, PLACES)
+    first = Key("tenant").eq("T") & Key("region").eq(1)
+
+    def found(condition: Any, **options: Any) -> list[str]:
+        page = table.query(IndexName="places", KeyConditionExpression=condition, **options)
+        return [item["pk"] for item in page["Items"]]
+
+    assert ["p4", "p3", "p2", "p1"] == found(first)
+    assert ["p1", "p2", "p3", "p4"] == found(first, ScanIndexForward=False)
+    assert ["p3", "p2", "p1"] == found(first & Key("state").eq("open"))
+    assert ["p2"] == found(first & Key("state").eq("open") & Key("city").eq("a") & Key("at").gt(3))
+    page = table.query(IndexName="places", KeyConditionExpression=first, Limit=2)
+    assert {"pk", *(name for name, _ in key)} == set(page["LastEvaluatedKey"])
+    assert ["p2", "p1"] == found(first, ExclusiveStartKey=page["LastEvaluatedKey"])
+    with invalid("RANGE key attributes state must have equality conditions specified in the query"):
+        found(first & Key("city").eq("a"))

@@ -26,6 +26,11 @@ TOO_MANY = (
     "The number of query conditions ({}) exceeds the number of key attributes defined in the schema ({})"
 )
 
+NO_EQUALITY = (
+    "RANGE key attributes {} must have equality conditions specified in the query because a condition is present on "
+    "key attribute {}"
+)
+
 VALUES: dict[str, dict[str, Any]] = {
     ":p": {"S": "car"},
     ":a": {"S": "b"},
@@ -169,6 +174,7 @@ def test_a_condition_that_is_no_key_condition(text: str, message: str) -> None:
     assert message == refusal(text)
 
 
+@pytest.mark.spec("X10")
 @pytest.mark.parametrize(
     ("text", "schema", "message"),
     [
@@ -196,8 +202,9 @@ def test_a_condition_that_is_no_key_condition(text: str, message: str) -> None:
             "cannot contain an empty string value. Key: pk",
         ),
         ("p1 = :p", WIDE, "Query condition missed key schema element: p2"),
-        ("p1 = :p AND p2 = :n AND s2 = :n", WIDE, "Query condition missed key schema element: s1"),
-        ("p1 = :p AND p2 = :n AND s1 > :a AND s2 = :n", WIDE, "Query key condition not supported"),
+        ("p1 = :p AND p2 = :n AND s2 = :n", WIDE, NO_EQUALITY.format("s1", "s2")),
+        ("p1 = :p AND p2 = :n AND s1 > :a AND s2 = :n", WIDE, NO_EQUALITY.format("s1", "s2")),
+        ("p1 = :p AND p2 = :n AND s1 = :a AND s3 = :a", WIDE, NO_EQUALITY.format("s2", "s3")),
         ("p1 = :p AND p2 > :n", WIDE, "Query key condition not supported"),
     ],
 )

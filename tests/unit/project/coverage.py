@@ -180,6 +180,7 @@ ROWS = {
     "X7": "TableName as ARN",
     "X8": "x-amz-crc32",
     "X9": "order of checks",
+    "X10": "index keys of several attributes",
     "X11": "duplicates, index misfits, unprocessed keys",
     "X12": "PartiQL",
 }

@@ -167,6 +167,24 @@ def test_a_backfill_goes_on_where_it_stood_and_ends_once() -> None:
     assert 40 == projection.check(cluster)
 
 
+def test_filled_slots_rise_from_none_to_all_of_the_partition() -> None:
+    cluster, table = filled(cars=40, data=2)
+    cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
+    cluster.settle()
+    state = cluster.states[2]
+    index = state.tables[1].indexes["by-colour"]
+    step = Backfill(1, index.definition.id, 3, CONTEXT)
+
+    found = [index.filled_slots(state.slots)]
+    while cluster.fold(2, step) == Completed(progressed=True):
+        found.append(index.filled_slots(state.slots))
+
+    assert 0 == found[0]
+    assert len(state.slots) == found[-1]
+    assert sorted(set(found)) == found
+    assert len(found) > 5
+
+
 def test_the_catalog_has_nothing_to_backfill() -> None:
     cluster, table = filled()
     cluster.define(define("UpdateTable", table.definition.id, ADD_INDEX))
