@@ -1,18 +1,24 @@
 """`foldb table`: tables and their settings."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from ..lib.batch_writer import BatchWriter
 from ..lib.command_group import CommandGroup
+from ..lib.data_model import read_model
 from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode
 from ..lib.key_arguments import KeyArguments
 from ..lib.options import AsOf, TableArgument, Texts, name_as_of
-from ..lib.output import counted
+from ..lib.output import counted, units_text
+from ..lib.progress import progress
+from ..lib.read_requests import Reading
 from ..lib.session import Session
 from ..lib.table_status import names, until_gone, until_settled
 
@@ -52,6 +58,21 @@ class ThroughputOptions:
         if self.read is None or self.write is None:
             raise CommandError("provisioned throughput needs both --read and --write", ExitCode.USAGE)
         return self.read, self.write
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The data model of new tables."""
+
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-model",
+            metavar="FILE",
+            help="Create the tables of this data model of NoSQL Workbench (JSON).",
+        ),
+    ] = None
+    data: Annotated[bool, typer.Option("--data", help="Put the sample data of the data model.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,34 +135,46 @@ class FeatureChanges:
 @app.command()
 def create(
     session: Session,
-    name: TableArgument,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TABLE", show_default=False, help="The name of the table. Optional for a model."
+        ),
+    ] = None,
     keys: Annotated[
-        list[str], typer.Argument(metavar="PK:TYPE [SK:TYPE]", help="The key; a TYPE is S, N or B.")
-    ],
+        Texts,
+        typer.Argument(metavar="PK:TYPE [SK:TYPE]", show_default=False, help="The key; a TYPE is S, N or B."),
+    ] = None,
+    *,
+    model: ModelOptions,
     indexes: IndexOptions,
     features: FeatureOptions,
     throughput: ThroughputOptions,
     wait: Wait = True,
 ) -> None:
-    """Create a table. It is on-demand without --read and --write.
+    """Create a table, or the tables of a data model. It is on-demand without --read and --write.
 
     An index can have a projection: 'NAME=A:S,B:N keys_only' or 'NAME=A:S include x,y'. A global index can have up to
     four attributes in each part of its key: 'NAME=A:S+B:S,C:N'. It has the units of the table, or its own at the end:
     'NAME=A:S keys_only 10/5'.
 
+    --from-model creates the tables that a data model of NoSQL Workbench has, with their keys, global indexes and
+    throughput, or the one that TABLE names.
+
     Example: foldb table create Music Artist:S Song:S --gsi 'Genres=Genre:S,Album:S' --lsi 'Years=Year:N'
     """
-    request = table_request(name, keys, indexes.gsi or [], indexes.lsi or [], throughput.units())
-    if features.stream:
-        request["StreamSpecification"] = _stream(features.view)
-    created = session.client.call("CreateTable", request)["TableDescription"]
-    if not wait and not features.ttl:
-        session.output.say(f"{name}: {created['TableStatus']}")
+    if model.file is not None:
+        if keys or indexes != IndexOptions() or throughput.units() is not None:
+            raise CommandError("--from-model has the keys, indexes and units: remove yours", ExitCode.USAGE)
+        _create_from_model(session, model, name, features, wait=wait)
         return
-    until_settled(session, name)
-    if features.ttl:
-        _set_ttl(session, name, features.ttl)
-    _say_status(session, name)
+    if name is None or not keys or model.data:
+        raise CommandError(
+            "write TABLE and its key, as in `foldb table create Music Artist:S Song:S`, or --from-model FILE",
+            ExitCode.USAGE,
+        )
+    request = table_request(name, keys, indexes.gsi or [], indexes.lsi or [], throughput.units())
+    _create(session, request, features, wait=wait)
 
 
 @app.command("list")
@@ -228,6 +261,56 @@ def delete(session: Session, name: TableArgument, wait: Wait = True) -> None:
 
 
 @app.command()
+def purge(
+    session: Session,
+    name: TableArgument,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the number of items, and delete none.")
+    ] = False,
+) -> None:
+    """Delete all items of a table, after a confirmation. The table, its indexes, stream and triggers stay.
+
+    Each item is deleted by a write of its own, with the reason `purge of TABLE`: streams, triggers and the history see
+    it, and the units are those of deletes. Others may read and write the table at the same time; an item that they
+    put during the purge may stay. If the purge ends early, run it again.
+
+    Example: foldb table purge Music --yes
+    """
+    shape = session.shape(name)
+    items = shape.description["ItemCount"]
+    if dry_run:
+        session.output.row({"table": name, "items": items, "deleted": 0})
+        return
+    session.confirm(f"Delete {counted(items, 'item')} of the table {name}?")
+    why = f"purge of {name}" + ("" if session.settings.why is None else f": {session.settings.why}")
+    keys = {f"#k{nth}": key for nth, key in enumerate(shape.key_names())}
+    body = {
+        "TableName": name,
+        "ProjectionExpression": ",".join(keys),
+        "ExpressionAttributeNames": keys,
+        "ConsistentRead": True,
+        "ReturnConsumedCapacity": "TOTAL",
+    }
+    with (
+        closing(session.client.copy(reason=why)) as client,
+        progress(session.settings, session.output.stderr, name, items) as advance,
+    ):
+        found = Reading(client, "Scan", body, everything=True)
+        deleter = BatchWriter(client, shape, deletes=True)
+        try:
+            deleter.load(((f"{name}: an item", key) for key in found.items()), advance)
+        except KeyboardInterrupt as error:
+            raise CommandError(
+                f"interrupted after {counted(deleter.written, 'item')}; run it again to continue",
+                ExitCode.INTERRUPTED,
+            ) from error
+    session.output.row({"table": name, "deleted": deleter.written})
+    session.output.say(
+        f"{name}: deleted {counted(deleter.written, 'item')} · {units_text(deleter.units)} WCU"
+    )
+
+
+@app.command()
 def wait(
     session: Session,
     name: TableArgument,
@@ -252,6 +335,45 @@ def wait(
     else:
         until_settled(session, name, timeout)
         _say_status(session, name)
+
+
+def _create(
+    session: Session, request: dict[str, Any], features: FeatureOptions, *, wait: bool = True
+) -> None:
+    """Create a table with its features, and wait until it is ACTIVE if that is wanted or if a feature needs it."""
+    name = request["TableName"]
+    if features.stream:
+        request["StreamSpecification"] = _stream(features.view)
+    created = session.client.call("CreateTable", request)["TableDescription"]
+    if not wait and not features.ttl:
+        session.output.say(f"{name}: {created['TableStatus']}")
+        return
+    until_settled(session, name)
+    if features.ttl:
+        _set_ttl(session, name, features.ttl)
+    _say_status(session, name)
+
+
+def _create_from_model(
+    session: Session, model: ModelOptions, name: str | None, features: FeatureOptions, *, wait: bool
+) -> None:
+    """Create the tables of a data model, or the one with `name`, and put their sample data if that is wanted.
+
+    Raises:
+        CommandError: The file is no data model, or has no such table.
+    """
+    assert model.file is not None
+    tables = read_model(model.file)
+    wanted = [each for each in tables if name in (None, each.name)]
+    if not wanted:
+        known = ", ".join(each.name for each in tables)
+        raise CommandError(f"{model.file} has no table {name}; its tables: {known}", ExitCode.NOT_FOUND)
+    for table in wanted:
+        _create(session, table.request, features, wait=wait or model.data)
+        if model.data:
+            writer = BatchWriter(session.client, session.shape(table.name))
+            writer.load((f"{table.name}: item {nth}", item) for nth, item in enumerate(table.items, start=1))
+            session.output.say(f"{table.name}: {counted(writer.written, 'item')}")
 
 
 def _stream(view: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write many items with BatchWriteItem, with retries, up to the first refused item."""
+"""Put or delete many items with BatchWriteItem, with retries, up to the first refused item."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from .session import consumed
 from .values import plain_item, write_json
 
 Placed: TypeAlias = tuple[str, Item]
-"""An item, and its source for an error: `songs.jsonl line 32`."""
+"""An item, or the key of one to delete, and its source for an error: `songs.jsonl line 32`."""
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
@@ -27,6 +27,9 @@ _OF_ONE_ITEM = frozenset(
 
 class BatchWriter:
     """A writer of items, in their order, that counts the acknowledged ones.
+
+    Args:
+        deletes: Delete the items with these keys, instead of putting items.
 
     Attributes:
         written: Acknowledged items. An item with the key of a later one in its batch counts with that one.
@@ -42,6 +45,7 @@ class BatchWriter:
         shape: KeyArguments,
         *,
         is_typed: bool = False,
+        deletes: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.written = 0
@@ -51,6 +55,8 @@ class BatchWriter:
         self._table = shape.name
         self._keys = shape.key_names()
         self._is_typed = is_typed
+        self._deletes = deletes
+        self._done, self._again = ("deleted", "run it again") if deletes else ("written", "put them again")
         self._sleep = sleep
 
     def load(self, items: Iterable[Placed], advance: Advance = lambda _: None) -> None:
@@ -75,14 +81,14 @@ class BatchWriter:
                 raise
             were = "item was" if self.written == 1 else "items were"
             raise CommandError(
-                f"{error.sentence.rstrip('.')}; {self.written:,} {were} written before it; "
-                "to put them again is harmless",
+                f"{error.sentence.rstrip('.')}; {self.written:,} {were} {self._done} before it; "
+                f"to {self._again} is harmless",
                 ExitCode.PARTLY,
             ) from error
         if self.unprocessed:
             raise CommandError(
-                f"{counted(self.unprocessed, 'item')} not processed after retries, and {self.written:,} written; "
-                "to put them again is harmless",
+                f"{counted(self.unprocessed, 'item')} not processed after retries, and {self.written:,} {self._done}; "
+                f"to {self._again} is harmless",
                 ExitCode.PARTLY,
             )
 
@@ -114,7 +120,10 @@ class BatchWriter:
     def _write(self, items: Sequence[Item]) -> None:
         """Write up to BATCH items. A batch cannot hold a key twice, so the last item of a key replaces the others."""
         last = {repr([item.get(name) for name in self._keys]): item for item in items}
-        waiting: list[Any] = [{"PutRequest": {"Item": item}} for item in last.values()]
+        waiting: list[Any] = [
+            {"DeleteRequest": {"Key": item}} if self._deletes else {"PutRequest": {"Item": item}}
+            for item in last.values()
+        ]
         acknowledged = len(items) - len(waiting)
         for pause in (*_PAUSES_S, None):
             left = self._send(waiting)

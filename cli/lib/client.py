@@ -72,13 +72,13 @@ class Client:
         self._reason = reason
         self._connection = _connection(self.url, host, port, ca, timeout_s)
 
-    def copy(self, timeout_s: float | None = None) -> "Client":
-        """Return another client of the same server, with the same timeout or another."""
+    def copy(self, timeout_s: float | None = None, reason: str | None = None) -> "Client":
+        """Return another client of the same server, with the same timeout and reason or others."""
         return Client(
             self.url,
             credentials=self._credentials,
             ca=self._ca,
-            reason=self._reason,
+            reason=reason or self._reason,
             timeout_s=timeout_s or self._timeout_s,
             sleep=self._sleep,
         )
