@@ -172,9 +172,16 @@ class ThrottlingError(RequestError):
 
 
 class RequestLimitExceededError(RequestError):
-    """The account's throughput is exceeded."""
+    """The account's throughput is exceeded, or the database is full."""
 
     wire_name = "RequestLimitExceeded"
+
+    def __init__(self, message: str, reasons: Sequence[dict[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.reasons = tuple(reasons)
+
+    def fields(self) -> dict[str, Any]:
+        return {"ThrottlingReasons": list(self.reasons)} if self.reasons else {}
 
 
 class ProvisionedThroughputExceededError(RequestError):
@@ -191,6 +198,12 @@ class ProvisionedThroughputExceededError(RequestError):
 
     def fields(self) -> dict[str, Any]:
         return {"ThrottlingReasons": list(self.reasons)} if self.reasons else {}
+
+
+def is_throttled(error: RequestError) -> bool:
+    """Return whether a table, an index or the account has no throughput left for the request."""
+    kinds = (ProvisionedThroughputExceededError, RequestLimitExceededError, ThrottlingError)
+    return isinstance(error, kinds) and bool(error.reasons)
 
 
 class ConditionalCheckFailedError(RequestError):

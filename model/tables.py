@@ -85,10 +85,7 @@ class OnDemand:
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """Units a second that a table can serve at once, by request or by its former throughput.
-
-    foldb stores and describes them, and does not need them.
-    """
+    """Units a second that a table can serve at once, by request or by its former throughput."""
 
     read: int
     write: int

@@ -4,7 +4,7 @@
     on demand     upper bounds in the billing mode PAY_PER_REQUEST
     warm          units a second that the table or index can serve at once; they only grow
 
-This module throttles no request.
+server/throttling/ refuses requests beyond them.
 """
 
 from collections.abc import Iterable

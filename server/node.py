@@ -12,10 +12,13 @@ from typing import Any
 
 from ..log.local import LocalLog
 from ..log.log import Log
+from ..materializer.fold.storage import Stored
 from ..materializer.history.requests import PartitionWithHistory
+from ..materializer.partition import EncodedKey, Partition
 from ..materializer.snapshot_scheduler import SnapshotScheduler
 from ..materializer.snapshot_worker import SnapshotJob
 from ..model.errors import FoldbError, RequestError, ResourceNotFoundError
+from ..model.slots import partition_of_key
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .async_calls import call
@@ -34,6 +37,7 @@ from .partitions.scrub_process import ScrubProcess
 from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
 from .subscriptions import SubscriptionService
+from .throttling.metered_partition import MeteredPartition, item_in, policy_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +109,7 @@ class Node(Database):
         self.state = self._catalog.state
         self.router = self._new_router()
         self.partition = chain_of(
-            peers[0] if self.router is None else self.router,
+            self._metered(peers[0] if self.router is None else self.router),
             settings.transaction_conflicts,
             random_bytes,
             lambda: self.position,
@@ -255,6 +259,24 @@ class Node(Database):
             workers = [self.partitions.hosted[partition_id].worker for partition_id in range(count)]
             instant = InstantReads(workers, self.partitions.long_reads)
         return Router(self.peers, self.state, self.loop, catch_up=self._catalog.catch_up, instant=instant)
+
+    def _metered(self, partition: Partition) -> Partition:
+        """Return the partition, metered with --throttle. The partitions of a shared log have meters of their own."""
+        if not self.settings.throttle or self.settings.log is not None:
+            return partition
+        hosted = self.partitions.hosted
+
+        def find(key: EncodedKey) -> Stored | None:
+            return item_in(hosted[partition_of_key(key[0], key[1], self.partitions.count)].state, key)
+
+        return MeteredPartition(
+            partition,
+            self.state,
+            find,
+            policy=policy_of(self.settings),
+            clock=self.clock,
+            position=lambda: self.position,
+        )
 
     def _warn_of_lead(self) -> None:
         """Warn of a log that was written by a clock which was ahead of the present one."""

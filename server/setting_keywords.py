@@ -44,6 +44,9 @@ class SettingKeywords(TypedDict, total=False):
     count_refresh_ms: int
     ttl_interval_ms: int
     index_lag_ms: int
+    throttle: bool
+    throttle_burst_ms: int
+    throttle_equally: bool
     transaction_conflicts: float
     stream_retention_ms: int
     shard_age_ms: int

@@ -428,6 +428,32 @@ class Settings:
             minimum=0,
         ),
     ] = 0
+    throttle: Annotated[
+        bool,
+        Setting(
+            "Refuse requests beyond the throughput of tables and indexes, as DynamoDB does.",
+            Group.TABLES,
+            "--throttle",
+        ),
+    ] = False
+    throttle_burst_ms: Annotated[
+        int,
+        Setting(
+            "Keep the unused throughput of provisioned tables and indexes for this long, with --throttle.",
+            Group.TABLES,
+            "--throttle-burst",
+            minimum=0,
+        ),
+    ] = 5 * _MINUTE_MS
+    throttle_equally: Annotated[
+        bool,
+        Setting(
+            "Give each capacity partition of a provisioned table an equal share of its throughput, with --throttle. "
+            "Without it a partition may borrow the share of others.",
+            Group.TABLES,
+            "--throttle-equally",
+        ),
+    ] = False
     transaction_conflicts: Annotated[
         float,
         Setting(

@@ -73,6 +73,7 @@ from ...model.errors import (
     ProvisionedThroughputExceededError,
     Reason,
     RequestError,
+    RequestLimitExceededError,
     ThrottlingError,
     TransactionCanceledError,
 )
@@ -118,7 +119,11 @@ def _details(value: RequestError) -> PlainValue:
             return item
         case TransactionCanceledError(reasons=reasons):
             return [[reason.code, reason.message, reason.item] for reason in reasons]
-        case ThrottlingError(reasons=causes) | ProvisionedThroughputExceededError(reasons=causes):
+        case (
+            ThrottlingError(reasons=causes)
+            | ProvisionedThroughputExceededError(reasons=causes)
+            | RequestLimitExceededError(reasons=causes)
+        ):
             return list(causes)
         case _:
             return None

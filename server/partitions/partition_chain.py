@@ -1,7 +1,8 @@
 """The wrappers around a partition, in a fixed order that is built once.
 
     hosted partition ──► BoundedPartition (memory_limit.py, only with a limit)
-    partition or router ──► ConflictingPartition (only with --transaction-conflicts) ──► ThrottledPartition ──► handlers
+    partition or router ──► MeteredPartition (throttling/, only with --throttle)
+        ──► ConflictingPartition (only with --transaction-conflicts) ──► ThrottledPartition ──► handlers
 
 A wrapper overrides the methods that it changes. All others are the wrapped partition's own bound methods, so a wrapper
 costs them nothing.

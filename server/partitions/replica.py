@@ -34,6 +34,7 @@ from ..history.reader import PastReader
 from ..history.thread import HistoryThread
 from ..history.worker import HistoryJob
 from ..settings import Settings
+from ..throttling.metered_partition import MeteredReplica, policy_of
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 from .past_reads import HistoricalPartition, PastReads
 from .read_ahead import ReadAhead
@@ -205,6 +206,14 @@ class Partitions:
         )
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
+        if self._is_shared and self._settings.throttle:
+            partition = MeteredReplica(
+                partition,
+                state,
+                policy=policy_of(self._settings, shares=self.count - 1),
+                clock=self._clock,
+                position=lambda: worker.position,
+            )
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
         if self._settings.history:
             self.past_reads.begin(partition_id)

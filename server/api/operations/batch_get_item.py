@@ -1,8 +1,10 @@
 """BatchGetItem: up to a hundred items of several tables, each as GetItem reads it.
 
-The items of one partition are read at one position. Keys whose items do not fit into 16 MB are UnprocessedKeys.
+The items of one partition are read at one position. Keys whose items do not fit into 16 MB, or are
+throttled, are UnprocessedKeys.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,12 +16,13 @@ from ....materializer.fold.reads import expression_work
 from ....materializer.fold.storage import Stored
 from ....materializer.partition import EncodedKey, ResultPosition
 from ....model.capacity import read_half_units
-from ....model.errors import RequestError, ValidationError
+from ....model.errors import RequestError, ValidationError, is_throttled
 from ....model.limits import Limits
 from ....model.tables import TableDefinition
 from ....model.values import check_item
 from ...auth.rights import Right, each_table
 from ...database import Database
+from ...routing.fan_in import FanIn, joined
 from .. import parameters
 from ..operation import operation
 from ..reply import Reply
@@ -78,9 +81,32 @@ def _read(
     database: Database, body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[EncodedKey]
 ) -> None:
     consistent = reply.after is not None or any(table.consistent for table in tables)
-    database.partition.get_all(
-        keys, consistent, partial(_answer, body, reply, tables, database.limits.batch_get_bytes)
-    )
+    answer = partial(_answer, body, reply, tables, database.limits.batch_get_bytes)
+
+    def on_found(found: list[Stored | None] | RequestError, position: ResultPosition) -> None:
+        if isinstance(found, RequestError) and is_throttled(found) and len(keys) > 1:
+            _read_each(database, keys, consistent, answer)
+        else:
+            answer(found, position)
+
+    database.partition.get_all(keys, consistent, on_found)
+
+
+def _read_each(
+    database: Database,
+    keys: list[EncodedKey],
+    consistent: bool,
+    answer: Callable[[list[Stored | RequestError | None] | RequestError, ResultPosition], None],
+) -> None:
+    """Read each item by itself, because some of them are throttled; if all are, answer with the error."""
+
+    def on_all(found: list[Stored | RequestError | None], positions: list[ResultPosition]) -> None:
+        errors = [one for one in found if isinstance(one, RequestError)]
+        answer(errors[0] if len(errors) == len(found) else found, joined(positions))
+
+    fan_in = FanIn(len(keys), on_all)
+    for nth, key in enumerate(keys):
+        database.partition.get(*key, consistent, partial(fan_in.add, nth))
 
 
 def _weight(stored: Stored, plan: Plan) -> int:
@@ -93,7 +119,7 @@ def _answer(
     reply: Reply,
     tables: list[_Table],
     room: int,
-    found: list[Stored | None] | RequestError,
+    found: Sequence[Stored | RequestError | None] | RequestError,
     position: ResultPosition,
 ) -> None:
     if isinstance(found, RequestError):
@@ -107,6 +133,9 @@ def _answer(
         items, left, units = list[bytes](), [], Consumed(table.name)
         for key in table.request["Keys"]:
             stored = next(results)
+            if isinstance(stored, RequestError):
+                left.append(key)
+                continue
             size = 0 if stored is None else stored[1]
             weight = size if stored is None or table.plan is None else min(_weight(stored, table.plan), most)
             if weight > room:

@@ -19,6 +19,7 @@ from ....model.errors import (
     ThrottlingError,
     TransactionConflictError,
     ValidationError,
+    is_throttled,
 )
 from ....model.key_schema import KEY_MISMATCH
 from ....model.limits import Limits
@@ -133,7 +134,7 @@ def _answer(batch: _Batch) -> None:
     for write in batch.writes:
         assert write.outcome is not None
         error = write_requests.refusal(write.outcome)
-        if isinstance(error, _LATER):
+        if error is not None and (isinstance(error, _LATER) or is_throttled(error)):
             unprocessed.setdefault(write.name, []).append(write.request)
             last = error
         elif error is not None:
