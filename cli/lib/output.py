@@ -1,7 +1,8 @@
 """Output: data goes to stdout, and messages about it go to stderr.
 
 The default format is a table on a terminal and JSON Lines in a pipe; -o selects another. The members of json and jsonl
-do not change within a major version. `raw` is tab-separated values without names, for loops in a shell.
+do not change within a major version. `raw` is tab-separated values without names, for loops in a shell. yaml has the
+members of json; each further value of a command is a document of its own.
 """
 
 import csv
@@ -38,6 +39,11 @@ class Output:
         self.draws = is_terminal and settings.format is None
         """Whether the output is a terminal and -o is not given. Lines may then have colours."""
         self._header: list[str] = []  # the header of the CSV
+        self._has_document = False  # of YAML
+        if self._format is Format.YAML:
+            from .yaml_format import write_yaml  # fails without its library, before the command writes
+
+            self._write_yaml = write_yaml
 
     @cached_property
     def stderr(self) -> "Terminal":
@@ -73,6 +79,8 @@ class Output:
         match self._format:
             case Format.JSON:
                 echo(write_json(complete, indent=True))
+            case Format.YAML:
+                self._yaml(complete)
             case Format.CSV:
                 names = columns(complete, first)
                 echo(_csv(complete, names, has_header=names != self._header), nl=False)
@@ -87,11 +95,19 @@ class Output:
             case Format.JSON:
                 self._begin()
                 echo(write_json(row, indent=True))
+            case Format.YAML:
+                self._begin()
+                self._yaml(row)
             case Format.TABLE:
                 self._begin()
                 self._block(row)
             case _:
                 self.rows([row])
+
+    def plan(self, change: Row) -> None:
+        """Write the change that a command would make, for --dry-run."""
+        self.row(change)
+        self.say("dry run: nothing was changed")
 
     def line(self, text: str) -> None:
         """Write a line of data. Its colours are removed if stdout is not a terminal."""
@@ -120,6 +136,12 @@ class Output:
             echo(line)
             count += 1
         return count
+
+    def _yaml(self, value: Any) -> None:
+        if self._has_document:
+            echo("---")
+        echo(self._write_yaml(value), nl=False)
+        self._has_document = True
 
     def _table(self, rows: Sequence[Row], names: Sequence[str]) -> None:
         """Draw one line for each row if the terminal is wide enough, else one block."""

@@ -21,6 +21,7 @@ class Format(StrEnum):
     JSON = "json"
     JSONL = "jsonl"
     CSV = "csv"
+    YAML = "yaml"
     RAW = "raw"
 
 

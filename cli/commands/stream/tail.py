@@ -61,7 +61,7 @@ def tail(
     """
     if range_.end and range_.follow:
         raise CommandError("-e stops at the end and -f continues: give one of them", ExitCode.USAGE)
-    is_one_document = session.settings.format in (Format.JSON, Format.CSV, Format.TABLE)
+    is_one_document = session.settings.format in (Format.JSON, Format.YAML, Format.CSV, Format.TABLE)
     if range_.follow and range_.count is None and format_ is None and is_one_document:
         raise CommandError(
             f"-f needs -o jsonl or raw: {session.settings.format} is one document, which -f never completes",

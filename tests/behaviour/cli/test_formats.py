@@ -2,14 +2,16 @@
 
 import csv
 import json
+import sys
 
 import pytest
+import yaml
 
 from foldb.cli.lib.output import Output
 from foldb.cli.lib.settings import Format, SessionSettings
 from tests.behaviour.cli.conftest import Foldb
 
-FORMATS = ("table", "json", "jsonl", "csv", "raw")
+FORMATS = ("table", "json", "jsonl", "csv", "raw", "yaml")
 
 
 @pytest.fixture
@@ -76,6 +78,53 @@ def test_selected_attributes_are_the_only_columns(music: Foldb, select: str, hea
         rows = [*csv.reader(music(*read, "--select", select, "-o", "csv").stdout.splitlines())]
         assert header == rows[0]
         assert 2 == len(rows)
+
+
+def test_yaml_keeps_digits_and_binary_and_reads_back(music: Foldb) -> None:
+    """A reader of YAML 1.1 takes `yes` for a Boolean, one of 1.2 `1e3` for a number: both are quoted."""
+    item = {"Artist": "A", "Song": "yes", "n": 1, "data": "b64:aGk=", "x": "1e3", "m": {"s": {"$set": ["y"]}}}
+    music("item", "put", "Music", json.dumps(item)[:-1] + ', "d": 0.1000000000000000000000000000000000001}')
+    result = music("item", "get", "Music", "A", "yes", "-o", "yaml")
+
+    digits = "0.1000000000000000000000000000000000001"
+    assert item | {"d": float(digits)} == yaml.safe_load(result.stdout)
+    for line in (f"d: {digits}", "data: b64:aGk=", "Song: 'yes'", "x: '1e3'"):
+        assert line in result.stdout.splitlines()
+
+
+def test_yaml_of_an_exponent_is_a_number_for_every_reader(music: Foldb) -> None:
+    music("item", "put", "Music", '{"Artist": "A", "Song": "C", "n": 2E-50, "small": -1.5E-50}')
+
+    assert "'n': 2.0e-50\nsmall: -1.5e-50\n" in music("item", "get", "Music", "A", "C", "-o", "yaml").stdout
+
+
+def test_yaml_of_rows_is_a_list_and_of_several_values_documents(
+    music: Foldb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [{"table": "Music"}] == yaml.safe_load(music("table", "list", "-o", "yaml").stdout)
+    assert [] == yaml.safe_load(music("trigger", "list", "-o", "yaml").stdout)
+
+    output = Output(SessionSettings(db="", format=Format.YAML))
+    for text in ("one", "two\nlines\n"):
+        output.row({"text": text})
+
+    written = capsys.readouterr().out
+    assert [{"text": "one"}, {"text": "two\nlines\n"}] == [*yaml.safe_load_all(written)]
+    assert "text: |\n  two\n  lines\n" in written
+
+
+def test_yaml_without_its_library_fails_before_the_command(
+    music: Foldb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.delitem(sys.modules, "foldb.cli.lib.yaml_format", raising=False)
+    result = music("item", "delete", "Music", "A", "B", "-o", "yaml")
+
+    assert (2, "foldb: -o yaml needs PyYAML: pip install 'foldb[yaml]', or use -o json\n") == (
+        result.exit_code,
+        result.stderr,
+    )
+    assert 0 == music("item", "get", "Music", "A", "B").exit_code
 
 
 def test_a_control_code_in_an_item_does_not_reach_a_terminal(music: Foldb) -> None:

@@ -20,6 +20,7 @@ IMPORTED_AS = {
     "crc32c": "kafka",
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",
+    "PyYAML": "yaml",
 }
 # Used as a command or as a plugin, never imported.
 COMMANDS = {"awscli": "AWS", "mypy": "mypy", "pytest-xdist": "-n 2", "ruff": "ruff"}
