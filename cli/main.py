@@ -56,6 +56,10 @@ class Program(TyperGroup):
         self.commands[name] = command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell completes the words, which may end with a flag without its value
+            with suppress(CommandError):
+                args = flags_first(args)
+            return super().parse_args(ctx, args)
         with _exit_codes():
             _check_utf8(args)
             return super().parse_args(ctx, flags_first(args))
@@ -172,7 +176,6 @@ def _value(flag: str, words: Iterator[str]) -> str:
 app = typer.Typer(
     cls=Program,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="A DynamoDB-compatible database whose only source of truth is a log.",

@@ -119,18 +119,11 @@ def prepare(
         FoldbError, OSError: The log cannot be read or folded, or the disk refused a file.
     """
     log = LogReader(job.folder, disk)
-    part = log.part()
-    candidates = [header for header in part.headers[1:] if job.cut.allows(header)]
+    choice = _choose(disk, job, log)
+    candidates, part, voids = choice.candidates, choice.part, choice.voids
     if not candidates:
         return None
-    ends = [_end_state(disk, job.folder, log, partition) for partition in range(log.partitions)]
-    bounds = [bound for state in ends for bound in bounds_of(state, job.retention_ms)]
-    voids = [frozenset(state.voided) for state in ends]
-    del ends  # as large as the data
-    if not job.is_lenient:
-        _refuse_to_pass(bounds, candidates[-1])
-    candidates = [each for each in candidates if all(bound.cut.allows(each) for bound in bounds)]
-    latest_ms = _latest_time(job, bounds)
+    latest_ms = _latest_time(job, choice.bounds)
     with _locked(disk, job.folder), _removed_on_failure(disk, job.folder, log.foundation):
         while candidates:
             header = candidates.pop()
@@ -148,6 +141,44 @@ def prepare(
             snapshots = Snapshots(job.folder, disk, partition, log.partitions)
             snapshots.remove_before(foundation.chain.ends[partition] - 1)
         return foundation
+
+
+def plan(disk: Filesystem, job: TrimJob) -> tuple[Header, int] | None:
+    """Return the first segment that a trim would keep, and the number of segments before it; write nothing.
+
+    Raises:
+        TrimRefusedError: Something needs the records before the cut.
+        FoldbError, OSError: The log cannot be read or folded.
+    """
+    choice = _choose(disk, job, LogReader(job.folder, disk))
+    if not choice.candidates:
+        return None
+    header = choice.candidates[-1]
+    return header, choice.part.headers.index(header)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The segments at whose beginning the horizon may be, the last one preferred."""
+
+    part: Part
+    candidates: list[Header]
+    bounds: list[Bound]
+    voids: Voids
+
+
+def _choose(disk: Filesystem, job: TrimJob, log: LogReader) -> _Choice:
+    part = log.part()
+    candidates = [header for header in part.headers[1:] if job.cut.allows(header)]
+    if not candidates:
+        return _Choice(part, [], [], [])
+    ends = [_end_state(disk, job.folder, log, partition) for partition in range(log.partitions)]
+    bounds = [bound for state in ends for bound in bounds_of(state, job.retention_ms)]
+    voids = [frozenset(state.voided) for state in ends]
+    if not job.is_lenient:
+        _refuse_to_pass(bounds, candidates[-1])
+    kept = [each for each in candidates if all(bound.cut.allows(each) for bound in bounds)]
+    return _Choice(part, kept, bounds, voids)
 
 
 def bounds_of(state: PartitionState, retention_ms: int) -> list[Bound]:

@@ -5,15 +5,21 @@ from typing import Annotated, Any
 import typer
 
 from ..lib.command_group import CommandGroup
+from ..lib.completion import complete_backups
 from ..lib.errors import CommandError, ExitCode
-from ..lib.options import TableArgument
+from ..lib.options import DryRun, TableArgument
 from ..lib.session import Session
 from .fork import NewTable, report
 
 app = CommandGroup()
 
 BackupArgument = Annotated[
-    str, typer.Argument(metavar="BACKUP", help="The ARN of a backup, or a name that one backup has.")
+    str,
+    typer.Argument(
+        metavar="BACKUP",
+        help="The ARN of a backup, or a name that one backup has.",
+        autocompletion=complete_backups,
+    ),
 ]
 
 
@@ -68,12 +74,20 @@ def describe(session: Session, backup: BackupArgument) -> None:
 
 
 @app.command()
-def delete(session: Session, backup: BackupArgument) -> None:
+def delete(session: Session, backup: BackupArgument, dry_run: DryRun = False) -> None:
     """Delete a backup, after a confirmation. The log may still hold the state that it named.
 
     Example: foldb backup delete before-release --yes
     """
     arn = _arn(session, backup)
+    if dry_run:
+        described = session.client.call("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+        details, table = described["BackupDetails"], described["SourceTableDetails"]
+        session.output.plan(
+            {"change": "delete the backup", "backup": details["BackupName"], "arn": arn}
+            | {"table": table["TableName"], "items": table["ItemCount"], "bytes": details["BackupSizeBytes"]}
+        )
+        return
     session.confirm(f"Delete the backup {backup}?")
     session.client.call("DeleteBackup", {"BackupArn": arn})
     session.output.say(f"{backup}: deleted")

@@ -20,8 +20,10 @@ import typer
 
 from ..lib.change_format import shown
 from ..lib.command_group import CommandGroup
+from ..lib.completion import complete_triggers
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.filter_options import TriggerName
+from ..lib.options import DryRun
 from ..lib.output import cell, counted
 from ..lib.session import Session
 from ..lib.settings import editor
@@ -47,7 +49,12 @@ _MAX_LIMIT = 10_000
 def list_(
     session: Session,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of a trigger. Default: all triggers.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Name of a trigger. Default: all triggers.",
+            autocompletion=complete_triggers,
+        ),
     ] = None,
     limit: Limit = 100,
 ) -> None:
@@ -168,7 +175,7 @@ def retry(
 
 
 @app.command()
-def drop(session: Session, name: TriggerName, selector: Selector = None) -> None:
+def drop(session: Session, name: TriggerName, selector: Selector = None, dry_run: DryRun = False) -> None:
     """Remove dead letters without delivery, after confirmation: one by its number, all of a key, or all.
 
     A drop by number keeps the other dead letters of the same key, also earlier ones.
@@ -178,22 +185,28 @@ def drop(session: Session, name: TriggerName, selector: Selector = None) -> None
     dead_letters = _selected(session, name, selector)
     numbered = [each for each in dead_letters if each["Number"] == selector]
     if numbered:
-        _drop_numbered(session, name, numbered)
+        _drop_numbered(session, name, numbered, dry_run=dry_run)
         return
     request: dict[str, Any] = {"Name": name}
     if selector is not None:
         request["Key"] = dead_letters[0]["Key"]
         dead_letters = [each for each in dead_letters if each["Key"] == dead_letters[0]["Key"]]
+    if dry_run:
+        session.output.plan(_drop_plan(name, dead_letters))
+        return
     session.confirm(_drop_question(dead_letters))
     answer = session.client.admin("DropDeadLetters", request)
     session.output.say(f"{counted(answer['Dropped'], 'dead letter')} dropped")
 
 
-def _drop_numbered(session: Session, name: str, dead_letters: list[DeadLetter]) -> None:
+def _drop_numbered(session: Session, name: str, dead_letters: list[DeadLetter], *, dry_run: bool) -> None:
     """Drop these dead letters, and no others of their keys."""
     keys, dropped = {each["Key"] for each in dead_letters}, _sort_key(dead_letters[0])
     same_key = [_sort_key(each) for each in _listed(session, name, _MAX_LIMIT)[0] if each["Key"] in keys]
     before, after = sum(each < dropped for each in same_key), sum(each > dropped for each in same_key)
+    if dry_run:
+        session.output.plan(_drop_plan(name, dead_letters) | {"kept_before": before, "kept_after": after})
+        return
     kept = (
         f" {before:,} before it and {after:,} after it of the same key are kept." if before or after else ""
     )
@@ -202,6 +215,12 @@ def _drop_numbered(session: Session, name: str, dead_letters: list[DeadLetter]) 
     for dead_letter in dead_letters:
         session.client.call("DeleteItem", {"TableName": table, "Key": _item_key(dead_letter)})
     session.output.say(f"{counted(len(dead_letters), 'dead letter')} dropped.{kept}")
+
+
+def _drop_plan(name: str, dead_letters: list[DeadLetter]) -> dict[str, Any]:
+    keys = {each["Key"] for each in dead_letters}
+    counts = {"dead_letters": len(dead_letters), "keys": len(keys)}
+    return {"change": "drop dead letters", "trigger": name} | counts
 
 
 def _sort_key(dead_letter: DeadLetter) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from ..lib.options import (
     AsOf,
     ConditionOption,
     Consistent,
+    DryRun,
     KeyWords,
     Placeholders,
     Select,
@@ -26,7 +27,7 @@ from ..lib.options import (
 from ..lib.output import counted
 from ..lib.progress import progress
 from ..lib.session import Session, consumed
-from ..lib.values import item_of, line_name, plain, read_item, read_json, read_lines
+from ..lib.values import item_of, line_name, plain, plain_item, read_item, read_json, read_lines
 
 app = CommandGroup()
 
@@ -120,6 +121,7 @@ def delete(
     key: KeyWords,
     condition: ConditionOption = None,
     show_old: ShowOld = False,
+    dry_run: DryRun = False,
     *,
     placeholders: Placeholders,
 ) -> None:
@@ -131,6 +133,16 @@ def delete(
         "Key": session.shape(table).read_key(key, is_typed=session.settings.typed),
         "ReturnValues": "ALL_OLD",
     }
+    if dry_run:
+        request = {"TableName": table, "Key": body["Key"], "ConsistentRead": True}
+        item = session.client.call("GetItem", request).get("Item")
+        typed = session.settings.typed
+        session.output.plan(
+            {"change": "delete the item", "table": table, "items": 0 if item is None else 1}
+            | ({} if condition is None else {"condition": condition})
+            | ({} if item is None else {"item": item if typed else plain_item(item)})
+        )
+        return
     _write(session, "DeleteItem", table, body, condition, placeholders.lifted(), show_old)
 
 

@@ -1,6 +1,7 @@
 """`foldb key`: access keys and their rights to tables."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from ...server.auth.keyfile import Key, changed, new_key, read_keys, time_text
 from ...server.auth.rights import Right, Rights, is_pattern
 from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
+from ..lib.options import DryRun
 from ..lib.output import counted
 from ..lib.session import Session
 
@@ -127,17 +129,34 @@ def revoke(
     session: Session,
     key_id: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key.")],
     keys: KeyFile = _FILE,
+    dry_run: DryRun = False,
 ) -> None:
     """Remove a key from the file. A running server refuses it within a second.
 
     Example: foldb key revoke FOLDB7Q2M5K4T3X6J2WA
     """
+    if dry_run:
+        by_id = read_keys(keys).by_id
+        row = _row(_known(keys, by_id, key_id), datetime.now(UTC))
+        session.output.plan({"change": "revoke the key"} | row | {"left": len(by_id) - 1})
+        return
     with changed(keys) as by_id:
-        if by_id.pop(key_id, None) is None:
-            raise CommandError(
-                f"there is no key {key_id} in {keys}: `foldb key list` prints the keys", ExitCode.NOT_FOUND
-            )
+        _known(keys, by_id, key_id)
+        del by_id[key_id]
     session.output.say(f"{key_id} is revoked")
+
+
+def _known(keys: Path, by_id: Mapping[str, Key], key_id: str) -> Key:
+    """Return the key with an id.
+
+    Raises:
+        CommandError: The file has no such key.
+    """
+    if key_id not in by_id:
+        raise CommandError(
+            f"there is no key {key_id} in {keys}: `foldb key list` prints the keys", ExitCode.NOT_FOUND
+        )
+    return by_id[key_id]
 
 
 def _row(key: Key, now: datetime) -> dict[str, object]:

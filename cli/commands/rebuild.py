@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from ..lib.completion import complete_indexes
 from ..lib.errors import ExitCode
 from ..lib.options import TableArgument
 from ..lib.output import counted
@@ -15,7 +16,13 @@ def rebuild(
     session: Session,
     table: TableArgument,
     index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="Rebuild this index, not the table.")
+        str | None,
+        typer.Option(
+            "--index",
+            metavar="NAME",
+            help="Rebuild this index, not the table.",
+            autocompletion=complete_indexes,
+        ),
     ] = None,
 ) -> None:
     """The server continues to serve requests. With --index only the index is compared and replaced. If there was a

@@ -10,6 +10,7 @@ import typer
 
 from ...model.values import Item, dump
 from ..lib.client import Client
+from ..lib.completion import complete_cuts
 from ..lib.differences import Pages, difference_text, shower
 from ..lib.errors import CommandError, ExitCode
 from ..lib.options import TableArgument, Texts, check_cut, name_as_of
@@ -30,6 +31,7 @@ def restore(
             "--as-of",
             metavar="CUT",
             parser=check_cut,
+            autocompletion=complete_cuts,
             help="Restore the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
         ),
     ],
@@ -57,6 +59,13 @@ def restore(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Restore all items of the table, in place.")
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="With --key or --in-place: print the changes and their number, and change nothing.",
+        ),
+    ] = False,
 ) -> None:
     """Give --into, --key or --in-place.
 
@@ -69,6 +78,8 @@ def restore(
     """
     if sum((into is not None, bool(key), in_place)) != 1:
         raise CommandError("give one of --into NEW, --key WORD and --in-place", ExitCode.USAGE)
+    if dry_run and into is not None:
+        raise CommandError("--dry-run is for --key and --in-place: --into replaces nothing", ExitCode.USAGE)
     if into is not None:
         if source is None:
             copy(session, "Restore", table, into, as_of)
@@ -86,6 +97,11 @@ def restore(
         session.output.say(f"{table} is as it was at {as_of}")
         return
     puts = kinds.total() - kinds["remove"]
+    if dry_run:
+        session.output.say(
+            f"dry run: nothing was changed; {counted(puts, 'item')} to put, {kinds['remove']:,} to remove"
+        )
+        return
     session.confirm(f"Put {counted(puts, 'item')} and remove {counted(kinds['remove'], 'item')} in {table}?")
     _apply(session, table, changes)
 

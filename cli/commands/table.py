@@ -10,12 +10,13 @@ import typer
 
 from ..lib.batch_writer import BatchWriter
 from ..lib.command_group import CommandGroup
+from ..lib.completion import complete_global_indexes
 from ..lib.data_model import read_model
 from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode
 from ..lib.key_arguments import KeyArguments
-from ..lib.options import AsOf, TableArgument, Texts, name_as_of
+from ..lib.options import AsOf, DryRun, TableArgument, Texts, name_as_of
 from ..lib.output import counted, units_text
 from ..lib.progress import progress
 from ..lib.read_requests import Reading
@@ -101,7 +102,10 @@ class IndexChanges:
     """The changes of a table's global indexes, in the short notation."""
 
     gsi: Annotated[str | None, typer.Option(metavar="NAME=A:S,B:N", help="Add a global index.")] = None
-    drop_gsi: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a global index.")] = None
+    drop_gsi: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Remove a global index.", autocompletion=complete_global_indexes),
+    ] = None
     index: Annotated[
         Texts,
         typer.Option(
@@ -211,6 +215,7 @@ def update(
         bool, typer.Option("--on-demand", help="Change the table to on-demand capacity.")
     ] = False,
     wait: Wait = True,
+    dry_run: DryRun = False,
 ) -> None:
     """Change a table's throughput, indexes, expiry, stream or protection.
 
@@ -233,6 +238,9 @@ def update(
     changes_ttl = features.ttl or features.no_ttl
     if not requests and not changes_ttl:
         raise CommandError("nothing to change: see `foldb table update --help`", ExitCode.USAGE)
+    if dry_run:
+        session.output.plan(_plan(session, name, requests, features))
+        return
     for nth, request in enumerate(requests, start=1):
         session.client.call("UpdateTable", {"TableName": name, **request})
         if wait or changes_ttl or nth < len(requests):
@@ -245,14 +253,24 @@ def update(
 
 
 @app.command()
-def delete(session: Session, name: TableArgument, wait: Wait = True) -> None:
+def delete(session: Session, name: TableArgument, wait: Wait = True, dry_run: DryRun = False) -> None:
     """Delete a table and its items, after a confirmation. Its history stays in the log.
 
     `foldb restore TABLE --as-of CUT --into NEW` restores it.
 
     Example: foldb table delete Music --yes
     """
-    items = session.shape(name).description["ItemCount"]
+    description = session.shape(name).description
+    items = description["ItemCount"]
+    if dry_run:
+        session.output.plan(
+            {"change": "delete the table", "table": name, "items": items}
+            | {
+                "indexes": _index_names(description),
+                "protected": description.get("DeletionProtectionEnabled", False),
+            }
+        )
+        return
     session.confirm(f"Delete the table {name} and its {counted(items, 'item')}?")
     session.client.call("DeleteTable", {"TableName": name})
     if wait:
@@ -374,6 +392,36 @@ def _create_from_model(
             writer = BatchWriter(session.client, session.shape(table.name))
             writer.load((f"{table.name}: item {nth}", item) for nth, item in enumerate(table.items, start=1))
             session.output.say(f"{table.name}: {counted(writer.written, 'item')}")
+
+
+def _index_names(description: dict[str, Any]) -> list[str]:
+    kinds = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
+    return [index["IndexName"] for kind in kinds for index in description.get(kind, ())]
+
+
+def _plan(
+    session: Session, name: str, requests: list[dict[str, Any]], features: FeatureChanges
+) -> dict[str, Any]:
+    """Return the requests of an update, and the entries of the indexes that it drops.
+
+    Raises:
+        CommandError: The table has no index with the name of one to drop.
+    """
+    described = session.shape(name).description.get("GlobalSecondaryIndexes", ())
+    entries = {index["IndexName"]: index["ItemCount"] for index in described}
+    changes = (each for request in requests for each in request.get("GlobalSecondaryIndexUpdates", ()))
+    dropped = [each["Delete"]["IndexName"] for each in changes if "Delete" in each]
+    for index in dropped:
+        if index not in entries:
+            raise CommandError(
+                f"{name} has no index {index}: `foldb table describe {name}` prints them", ExitCode.NOT_FOUND
+            )
+    ttl = {"ttl": features.ttl} if features.ttl else {"ttl": None} if features.no_ttl else {}
+    return (
+        {"change": "update the table", "table": name, "requests": requests}
+        | ttl
+        | {"dropped": [{"index": index, "entries": entries[index]} for index in dropped]}
+    )
 
 
 def _stream(view: str) -> dict[str, Any]:

@@ -14,12 +14,16 @@ from ...model.subscriptions import check
 from ...model.subscriptions.setting_types import EVENTS
 from ...streams.decorator import condition
 from ...streams.delivery.filter import ChangeFilter
+from .completion import complete_tables, complete_triggers
 from .errors import CommandError, ExitCode
 from .literals import Lifted
 from .options import NamesOption, Texts, ValuesOption
 from .values import read_json
 
-TriggerName: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of the trigger.")]
+TriggerName: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The name of the trigger.", autocompletion=complete_triggers),
+]
 FROM: Final = typer.Option(
     "--from",
     metavar="PLACE",
@@ -29,7 +33,11 @@ FROM: Final = typer.Option(
 Tables: TypeAlias = Annotated[
     Texts,
     typer.Option(
-        "--table", "-t", metavar="TABLE", help="Read the changes of this table. Repeat the flag for more."
+        "--table",
+        "-t",
+        metavar="TABLE",
+        help="Read the changes of this table. Repeat the flag for more.",
+        autocompletion=complete_tables,
     ),
 ]
 

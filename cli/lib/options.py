@@ -6,12 +6,15 @@ from typing import Annotated, TypeAlias
 import typer
 
 from ...model.cuts import SEPARATOR, parse_cut
+from .completion import complete_cuts, complete_indexes, complete_tables
 from .errors import CommandError, ExitCode
 from .literals import Lifted
 
 Texts: TypeAlias = list[str] | None
 
-TableArgument: TypeAlias = Annotated[str, typer.Argument(metavar="TABLE", help="The name of the table.")]
+TableArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The name of the table.", autocompletion=complete_tables)
+]
 KeyWords: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="KEY...", help="The partition key and sort key, or one JSON object.")
 ]
@@ -56,7 +59,8 @@ Where: TypeAlias = Annotated[
     str | None, typer.Option("--where", metavar="CONDITION", help="Print only items for which this is true.")
 ]
 IndexOption: TypeAlias = Annotated[
-    str | None, typer.Option("--index", metavar="NAME", help="Read this index.")
+    str | None,
+    typer.Option("--index", metavar="NAME", help="Read this index.", autocompletion=complete_indexes),
 ]
 
 
@@ -80,6 +84,7 @@ AsOf: TypeAlias = Annotated[
         "--as-of",
         metavar="CUT",
         parser=check_cut,
+        autocompletion=complete_cuts,
         help="Read the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
     ),
 ]
@@ -88,6 +93,12 @@ AsOf: TypeAlias = Annotated[
 def name_as_of(table: str, as_of: str | None) -> str:
     """Return the name of a table at a cut; None is now."""
     return table if as_of is None else f"{table}{SEPARATOR}{as_of}"
+
+
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Print the change and its size, and change nothing.")
+]
+"""The option of destructive commands. With it they end with `Output.plan` before they send a write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from ...materializer.partition import (
     QueryRequest,
     ResultPosition,
     ScanRequest,
+    Since,
 )
 from ...model.capacity import read_half_units, transaction_read_half_units, write_units
 from ...model.errors import (
@@ -164,15 +165,16 @@ class MeteredPartition:
 
         self._partition.get_all(keys, consistent, on_items)
 
-    def get_isolated(self, keys: Sequence[EncodedKey], since: Position | None, done: OnFound) -> None:
+    def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
         """Read items in isolation: all of them or none."""
         error = next(filter(None, map(self._read_refusal, keys)), None)
-        if error is not None and since is None:
+        is_second = isinstance(since, Position)
+        if error is not None and not is_second:
             done(error, self._position())
             return
 
         def on_found(found: list[Found] | RequestError, position: ResultPosition) -> None:
-            if since is None and not isinstance(found, RequestError):
+            if not is_second and not isinstance(found, RequestError):
                 for key, stored in zip(keys, found, strict=True):
                     size = stored[1] if isinstance(stored, tuple) else 0
                     self._take_read(key, transaction_read_half_units(size))

@@ -16,6 +16,7 @@ from ....server.api.reasons import check_reason
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
 from ...lib.log_location import SourceArgument, SourceLog, opened_to_write, source_of
+from ...lib.options import DryRun
 from ...lib.progress import progress
 from ...lib.session import Session
 
@@ -35,6 +36,7 @@ def skip(
         bool,
         typer.Option("--force", help="Skip it even if the fold does not stop there, and undo its effects."),
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Declare an entry or a command void, so that a log at which the fold stopped can be served again.
 
@@ -50,6 +52,9 @@ def skip(
     if not force:
         _check(session, log, void)
     at = void.text(log.partitions)
+    if dry_run:
+        session.output.plan({"change": "declare void", "void": at, "commands": kinds, "count": len(kinds)})
+        return
     session.confirm(f"Declare @{at} ({', '.join(kinds)}) void? This cannot be undone.")
     context = Context("", reason=_reason(session, log, void.partition))
     decision = Skip(void.offset, void.index, context)

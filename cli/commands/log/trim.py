@@ -8,13 +8,16 @@ import typer
 
 from ....log.commands import Cut, Position
 from ....log.local import LocalLog
+from ....log.local.filesystem import SystemFilesystem
 from ....log.local.foundation import Foundation
-from ....materializer.trim import TrimCut, TrimJob
+from ....log.local.segment import Header
+from ....materializer.trim import TrimCut, TrimJob, plan
 from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
 from ...lib.log_location import LogServer, SourceArgument, SourceLog, opened_to_write, source_of
 from ...lib.log_times import time_of
+from ...lib.options import DryRun
 from ...lib.output import counted, time_text
 from ...lib.progress import progress
 from ...lib.session import Session
@@ -40,6 +43,7 @@ def trim(
             help="First copy the removed segments to this folder: new, or the archive of an earlier trim.",
         ),
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Remove the history before a cut. The tables do not change.
 
@@ -61,6 +65,12 @@ def trim(
     server = found.server or session.of(found.location).server
     log = found.open()
     cut = _cut(log, before)
+    if dry_run:
+        planned = plan(SystemFilesystem(), TrimJob(Path(found.location), cut, archive))
+        if planned is None:
+            raise _nothing(before)
+        session.output.plan({"change": "trim the log", "log": found.location} | _plan_row(log, *planned))
+        return
     lost = "" if archive is not None or server is not None else " They cannot be restored."
     session.confirm(f"Remove the records before {before} from {found.location}?{lost}")
     if server is not None:
@@ -68,15 +78,30 @@ def trim(
     else:
         row = _by_this_process(session, found.location, cut, archive)
     if row is None:
-        raise CommandError(
-            f"no segment ends before {before}: nothing was removed. The log is trimmed by whole segments.",
-            ExitCode.DIFFERENT,
-        )
+        raise _nothing(before)
     session.output.row(row)
     session.output.say(
         f"{counted(row['segments'], 'segment')} removed · the history begins at @{row['horizon']} ({row['time']}), "
         f"the last segment boundary before {before}"
     )
+
+
+def _nothing(before: str) -> CommandError:
+    return CommandError(
+        f"no segment ends before {before}: nothing was removed. The log is trimmed by whole segments.",
+        ExitCode.DIFFERENT,
+    )
+
+
+def _plan_row(log: SourceLog, header: Header, segments: int) -> dict[str, Any]:
+    ends = header.chain.ends
+    horizon = Cut(tuple(Position(partition, end) for partition, end in enumerate(ends)))
+    return {
+        "horizon": horizon.text(len(ends)),
+        "time": time_text(header.chain.time),
+        "segments": segments,
+        "entries": sum(end - log.begin(partition) for partition, end in enumerate(ends)),
+    }
 
 
 def _cut(log: SourceLog, text: str) -> TrimCut:

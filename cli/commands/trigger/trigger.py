@@ -9,9 +9,11 @@ import typer
 from ...lib import trigger_options
 from ...lib.change_sources import check_triggers_run
 from ...lib.command_group import CommandGroup
+from ...lib.completion import complete_triggers
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.filter_options import FROM, FilterOptions, Tables, TriggerName
+from ...lib.options import DryRun
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.start_position import read_start
@@ -155,12 +157,17 @@ def reset(session: Session, name: TriggerName, begin: Annotated[str, FROM]) -> N
 
 
 @app.command()
-def remove(session: Session, name: TriggerName) -> None:
+def remove(session: Session, name: TriggerName, dry_run: DryRun = False) -> None:
     """Remove a trigger, after confirmation. The table of its dead letters is kept.
 
     Example: foldb trigger remove receipts --yes
     """
     described = _described(session, name)
+    if dry_run:
+        summary = _summary(described)
+        members = ("trigger", "tables", "target", "status", "behind", "dead_letters")
+        session.output.plan({"change": "remove the trigger"} | {each: summary[each] for each in members})
+        return
     session.confirm(f"Remove the trigger {name} on {', '.join(described['TableNames'])}?")
     session.client.admin("RemoveSubscription", {"Name": name})
     session.output.say(f"{name}: removed")
@@ -170,7 +177,12 @@ def remove(session: Session, name: TriggerName) -> None:
 def lag(
     session: Session,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of a trigger. Default: all triggers.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Name of a trigger. Default: all triggers.",
+            autocompletion=complete_triggers,
+        ),
     ] = None,
 ) -> None:
     """Print the lag of triggers per partition, in changes and in seconds.

@@ -131,6 +131,19 @@ def test_tables_and_digest_stay_after_a_trim(whole: Path, data: Path) -> None:
     assert status["Horizon"] is not None
 
 
+def test_a_dry_run_of_a_trim_says_what_the_trim_does(data: Path) -> None:
+    before = {path: path.read_bytes() for path in files(data)}
+    planned = foldb("log", "trim", data, "--before", "80", "--dry-run")
+
+    assert {path: path.read_bytes() for path in files(data)} == before
+    plan, done = json.loads(planned.stdout), trim(data, "--before", "80")
+    assert {name: done[name] for name in ("horizon", "segments")} == {
+        name: plan[name] for name in ("horizon", "segments")
+    }
+    assert plan["entries"] == int(plan["horizon"])
+    assert foldb("log", "trim", data, "--before", "1", "--dry-run").returncode == 1
+
+
 def test_rebuild_of_a_trimmed_log_begins_at_its_horizon(whole: Path, data: Path) -> None:
     trim(data, "--before", "80")
 

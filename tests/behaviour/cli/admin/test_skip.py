@@ -61,6 +61,10 @@ def test_a_log_with_an_unfoldable_command_is_served_once_it_is_void(folder: Path
     with pytest.raises(FoldError):
         foldb.serve(folder)
 
+    [plan] = lines(at(folder)("log", "skip", broken, "--dry-run"))
+    assert ("declare void", ["Put"], 1) == (plan["change"], plan["commands"], plan["count"])
+    with pytest.raises(FoldError):
+        foldb.serve(folder)
     skipped = at(folder)("log", "skip", broken, "--yes")
 
     assert {"void": broken, "commands": ["Put"]}.items() <= lines(skipped)[0].items()

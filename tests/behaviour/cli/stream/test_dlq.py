@@ -152,6 +152,10 @@ def test_a_dead_letter_larger_than_an_item_is_edited(failed: Shop) -> None:
 
 
 def test_dead_letters_are_dropped_after_confirmation(failed: Shop) -> None:
+    planned = failed.run("dlq", "drop", "receipts", "x", "--dry-run")
+    assert {"change": "drop dead letters", "trigger": "receipts", "dead_letters": 2, "keys": 1} == lines(
+        planned
+    )[0]
     asked = failed.run("dlq", "drop", "receipts", "x")
     assert 2 == asked.exit_code
     assert "Drop 2 dead letters of 1 key? Their changes are never delivered. [y/N]" in asked.stderr
@@ -167,6 +171,8 @@ def test_a_drop_by_number_keeps_the_others_of_the_key(failed: Shop) -> None:
     failed.put('{"id": "x", "n": 3}')
     first, second, third = (each["number"] for each in lines(failed.run("dlq", "list", "receipts")))
 
+    [plan] = lines(failed.run("dlq", "drop", "receipts", second, "--dry-run"))
+    assert (1, 1, 1) == (plan["dead_letters"], plan["kept_before"], plan["kept_after"])
     asked = failed.run("dlq", "drop", "receipts", second)
     assert "Drop 1 dead letter of 1 key?" in asked.stderr
     assert "1 before it and 1 after it of the same key are kept. [y/N]" in asked.stderr
