@@ -1,7 +1,8 @@
 """Replays: a subscription like the first, with a Start, an End and `Replay`, delivers changes again.
 
 The first subscription continues beside it, with its own checkpoints. A dry run reads and filters the same changes and
-loads the function, but calls no target.
+loads the function, but calls no target. A target with effects outside the database is called only if the request has
+SideEffects: a mail that is sent twice cannot be taken back. A function sees `replay` in each change, so it is called.
 """
 
 import asyncio
@@ -48,6 +49,20 @@ async def replay_of(
     return _name(node, subscription), settings
 
 
+def check_effects(subscription: Subscription) -> None:
+    """Check that a replay has no effects outside the database.
+
+    Raises:
+        ValidationError: The sink has such effects.
+    """
+    sink = subscription.settings["Sink"]
+    if sink_kind(sink).acts_outside:
+        raise ValidationError(
+            f"{subscription.name} is a {sink['Kind']} trigger: a replay would repeat its effects outside the database. "
+            "Nothing was called. To call it again, give SideEffects (`foldb trigger replay --side-effects`)"
+        )
+
+
 def _name(node: SubscriptionContext, subscription: Subscription) -> str:
     nth = 1
     while (name := f"{subscription.name[:110]}.replay-{nth}") in node.state.subscriptions:
@@ -83,7 +98,7 @@ def _until(read_range: ReadRange, end: int) -> ReadRange:
 async def count(
     node: SubscriptionContext, subscription: Subscription, name: str, settings: dict[str, Any], scratch: Path
 ) -> dict[str, Any]:
-    """Count the changes, keys and calls of a replay.
+    """Count the changes, keys and calls of a replay, and return whether its calls have side effects.
 
     Calls are calls of a function, or requests, where each takes one change. With batches the count is a lower bound:
     a batch that has waited for long enough is delivered before it is full.
@@ -129,7 +144,8 @@ async def count(
     await asyncio.gather(*(source.run() for source in sources))
     batch = 1 if is_single else policy.batch
     calls = sum(-(-changes // batch) for changes in lanes.values())
-    return {"Changes": lanes.total(), "Keys": len(keys), "Calls": calls}
+    acts_outside = sink_kind(subscription.settings["Sink"]).acts_outside
+    return {"Changes": lanes.total(), "Keys": len(keys), "Calls": calls, "SideEffects": acts_outside}
 
 
 async def _is_single(

@@ -160,17 +160,24 @@ class SubscriptionService:
         begin: Mapping[str, Any],
         end: Mapping[str, Any] | None,
         key: dict[str, Any] | None,
+        *,
         dry_run: bool,
+        side_effects: bool,
         context: Context,
     ) -> dict[str, Any]:
         """Deliver a range of changes again, or with `dry_run` count them.
 
         `begin` and `end` have a Time or Numbers. `key` limits the replay to one item.
+
+        Raises:
+            ValidationError: The sink has effects outside the database, and `side_effects` is false.
         """
         subscription = self._node.subscription(name)
         replay, settings = await replays.replay_of(self._node, subscription, begin, end, key)
         if dry_run:
             return await replays.count(self._node, subscription, replay, settings, self.runner.scratch)
+        if not side_effects:
+            replays.check_effects(subscription)
         await self.create(replay, settings, context)
         return {"Name": replay}
 

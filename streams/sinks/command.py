@@ -82,4 +82,5 @@ KIND: Final = SinkKind(
     parse_flag=_parse_flag,
     label=lambda sink: shlex.join(sink["Command"]),
     runs_code=True,
+    acts_outside=True,
 )

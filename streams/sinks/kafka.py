@@ -82,5 +82,6 @@ KIND: Final = SinkKind(
     ),
     verify=_verify,
     make=make,
+    acts_outside=True,
     writes="topics",
 )

@@ -55,6 +55,8 @@ class SinkKind:
         label: Returns the target of a Sink as listings show it.
         runs_code: The sink runs code from the folder of triggers.
         function: Returns the `module:function` of a Sink.
+        acts_outside: A call has effects outside the database, and its receiver may not look whether it is a replay. A
+            replay makes such calls only if the user asks for its side effects.
         may_be_single: A started sink may report `is_single`.
         writes: The objects that a server of the database alone may write, because they belong to its folder or its
             brokers; `foldb trigger test --call` refuses them. None if the test may call the sink.
@@ -76,6 +78,7 @@ class SinkKind:
     label: Callable[[Mapping[str, Any]], str] | None = None
     runs_code: bool = False
     function: Callable[[Mapping[str, Any]], str] | None = None
+    acts_outside: bool = False
     may_be_single: bool = False
     writes: str | None = None
     shared_target: Callable[[Mapping[str, Any], str], str] | None = None

@@ -78,5 +78,6 @@ KIND: Final = SinkKind(
     ),
     verify=lambda sink: stream_name(sink["StreamArn"]),
     make=make,
+    acts_outside=True,
     writes="streams",
 )

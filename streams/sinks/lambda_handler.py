@@ -152,4 +152,5 @@ KIND: Final = SinkKind(
     label=lambda sink: str(sink["Handler"]),
     function=lambda sink: handler_named(sink["Handler"]),
     runs_code=True,
+    acts_outside=True,
 )

@@ -308,5 +308,6 @@ KIND: Final = SinkKind(
     verify=_read,
     make=make,
     label=lambda sink: str(sink["Url"]),
+    acts_outside=True,
     may_be_single=True,
 )

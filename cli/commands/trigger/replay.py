@@ -40,12 +40,21 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the number of calls, and call nothing.")
     ] = False,
+    side_effects: Annotated[
+        bool,
+        typer.Option(
+            "--side-effects",
+            help="Call also a command, a Lambda handler, a webhook or a topic, whose effects are repeated.",
+        ),
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the replay.")] = True,
 ) -> None:
     """Call a trigger again for earlier changes; the calls are marked as a replay.
 
     The command counts calls and keys, and asks for confirmation. The replay is a subscription of its own, which ends
-    after the last change: the trigger itself continues, with its own checkpoints.
+    after the last change: the trigger itself continues, with its own checkpoints. A function sees `change.replay`, and
+    decides itself. Targets with effects outside the database are called with --side-effects only. Dead letters are
+    delivered again by `foldb dlq retry`.
 
     Example: foldb trigger replay receipts --from 2026-11-20 --dry-run
     """
@@ -59,16 +68,23 @@ def replay(
     counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
     row = {"trigger": name, "calls": counts["Calls"], "changes": counts["Changes"], "keys": counts["Keys"]}
     if dry_run or not counts["Changes"]:
-        session.output.row(row)
+        session.output.row(row | {"side_effects": counts["SideEffects"]})
         session.output.say("nothing was called")
         return
+    if counts["SideEffects"] and not side_effects:
+        raise CommandError(
+            f"nothing was called: {counted(counts['Calls'], 'call')} of {name} would repeat its effects outside the "
+            "database. Give --side-effects to make them, or --dry-run to count them.",
+            ExitCode.USAGE,
+        )
     if wait and not is_served(session):
         raise no_server_error(session)
     session.confirm(
         f"Call {name} {counted(counts['Calls'], 'time')} again, for {counted(counts['Changes'], 'change')} of "
         f"{counted(counts['Keys'], 'key')}?"
     )
-    begun = session.client.admin("ReplaySubscription", request | {"DryRun": False})
+    request |= {"DryRun": False, "SideEffects": side_effects}
+    begun = session.client.admin("ReplaySubscription", request)
     replay_name = begun["Replay"]
     ended = _watch(session, replay_name, counts["Changes"]) if wait else {}
     session.output.row(row | {"replay": replay_name} | ended)

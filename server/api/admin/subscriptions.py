@@ -4,7 +4,8 @@ CreateSubscription    {"Name", the settings of model/subscriptions}    UpdateSub
 ListSubscriptions     {}                                               DescribeSubscription {"Name"}
 PauseSubscription     {"Name", "Drain"?}    ResumeSubscription {"Name"}    RemoveSubscription {"Name"}
 ResetSubscription     {"Name", "Start"}
-ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?}  ──►  {"Replay"}, or {"Calls", "Changes", "Keys"}
+ReplaySubscription    {"Name", "From", "To"?, "Key"?, "DryRun"?, "SideEffects"?}  ──►  {"Replay"}, or with DryRun
+                      {"Calls", "Changes", "Keys", "SideEffects"}
 WaitForTriggers       {"TimeoutMs"}  ──►  {"Settled", "Why"?}
 
 A pause with Drain is answered once all written changes are handled, and refused if that takes longer than 50 s. The
@@ -93,11 +94,19 @@ async def remove(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, 
 
 @admin_operation("ReplaySubscription", Right.ADMIN)
 async def replay(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
-    """Deliver a range of changes again, or with DryRun return its size."""
-    name, dry_run, key = _name(body), body.get("DryRun", False), body.get("Key")
-    if not isinstance(dry_run, bool) or not isinstance(key, dict | None):
+    """Deliver a range of changes again, or with DryRun return its size.
+
+    A sink with effects outside the database is called with SideEffects only.
+    """
+    name, key = _name(body), body.get("Key")
+    dry_run, side_effects = (body.get(member, False) for member in ("DryRun", "SideEffects"))
+    if (
+        not isinstance(dry_run, bool)
+        or not isinstance(side_effects, bool)
+        or not isinstance(key, dict | None)
+    ):
         raise ValidationError(
-            "ReplaySubscription takes a Key, as items have it, and DryRun, which is true or false"
+            "ReplaySubscription takes a Key, as items have it, and DryRun and SideEffects, which are true or false"
         )
     end = None if body.get("To") is None else read_end(node, body["To"])
     tables = node.subscription(name).table_ids
@@ -107,7 +116,9 @@ async def replay(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, 
     else:
         after = await resolve(node, tables, start)
         begin = {"Numbers": number_texts(after)}
-    answer = await node.triggers.replay(name, begin, end, key, dry_run, caller.context)
+    answer = await node.triggers.replay(
+        name, begin, end, key, dry_run=dry_run, side_effects=side_effects, context=caller.context
+    )
     return {"Replay": answer["Name"]} if "Name" in answer else answer
 
 

@@ -196,7 +196,8 @@ LATER = {
     "S96": "`foldb model`",
     "S99": "`foldb table roll`",
     "F22": "state in a table: a window that a stop cut off is counted again from the log",
-    "T9": "after a confirmation it calls: a function that ignores `replay` has its usual effects",
+    "T9": "a function is called with `replay` set: one that ignores it has its usual effects; other targets need "
+    "`--side-effects`",
     "H1": "one index alone (`--index`)",
 }
 

@@ -318,7 +318,10 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     (ADMIN_API + "ListSubscriptions", {}),
     (ADMIN_API + "PauseSubscription", {**NAMED, "Drain": False}),
     (ADMIN_API + "RemoveSubscription", NAMED),
-    (ADMIN_API + "ReplaySubscription", {**NAMED, "From": {"At": "HORIZON"}, "Key": KEY, "DryRun": True}),
+    (
+        ADMIN_API + "ReplaySubscription",
+        {**NAMED, "From": {"At": "HORIZON"}, "Key": KEY, "DryRun": True, "SideEffects": False},
+    ),
     (ADMIN_API + "ResetSubscription", {**NAMED, "Start": {"At": "NOW"}}),
     (ADMIN_API + "ResumeSubscription", NAMED),
     (ADMIN_API + "RetryDeadLetters", {**NAMED, "Key": "a", "Limit": 1}),

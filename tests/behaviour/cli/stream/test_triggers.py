@@ -163,7 +163,8 @@ def test_a_replay_is_counted_before_the_first_call(shop: Shop) -> None:
     shop.notes()
     replay = ("trigger", "replay", "receipts", "--from", "horizon")
 
-    assert {"trigger": "receipts", "calls": 3, "changes": 3, "keys": 2} == one(shop, *replay, "--dry-run")
+    counts = {"trigger": "receipts", "calls": 3, "changes": 3, "keys": 2, "side_effects": False}
+    assert counts == one(shop, *replay, "--dry-run")
     asked = shop.run(*replay)
     assert 2 == asked.exit_code
     assert asked.stderr.startswith("Call receipts 3 times again, for 3 changes of 2 keys? [y/N]")
@@ -177,6 +178,25 @@ def test_a_replay_is_counted_before_the_first_call(shop: Shop) -> None:
     shop.run(*replay, "--key", "b", "--yes", "--no-wait")
     shop.settle()
     assert ["INSERT b True"] == shop.notes()
+
+
+@pytest.mark.spec("T9")
+@pytest.mark.parametrize("target", [("--run", "./notify.sh"), ("--lambda", "receipts.py:lambda_handler")])
+def test_a_replay_has_side_effects_only_if_asked_for(shop: Shop, target: tuple[str, str]) -> None:
+    """A command and a Lambda handler act outside the database, and may not know that they are called again."""
+    shop.run("trigger", "add", "sends", "--table", "Orders", *target)
+    shop.put('{"id": "a"}', '{"id": "b"}')
+    files = [shop.folder / "notes", shop.folder / "receipts.notes"]
+    for file in files:
+        file.unlink(missing_ok=True)
+    replay = ("trigger", "replay", "sends", "--from", "horizon", "--yes")
+
+    assert one(shop, *replay, "--dry-run")["side_effects"]
+    check(shop.run(*replay), 2, "Give --side-effects to make them")
+    assert ["sends"] == [each["trigger"] for each in lines(shop.run("trigger", "list"))]
+    assert not any(file.exists() for file in files)
+    assert 2 == one(shop, *replay, "--side-effects")["changes"]
+    assert any(file.exists() for file in files)
 
 
 def test_a_replay_ends_at_its_end(shop: Shop) -> None:

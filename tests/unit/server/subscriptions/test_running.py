@@ -167,7 +167,7 @@ def test_a_dry_run_counts_up_to_any_end(shop: Shop) -> None:
     tomorrow = {"Time": time.time_ns() // 1_000_000 + 24 * HOUR_MS}
     reported = shop.do("ReplaySubscription", "one", From={"At": "HORIZON"}, To=tomorrow, DryRun=True)
 
-    assert {"Calls": 1, "Changes": 1, "Keys": 1} == reported
+    assert {"Calls": 1, "Changes": 1, "Keys": 1, "SideEffects": False} == reported
 
 
 def test_a_finished_replay_has_no_lag(shop: Shop) -> None:
