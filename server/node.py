@@ -274,7 +274,7 @@ class Node(Database):
             self.state,
             find,
             policy=policy_of(self.settings),
-            clock=self.clock,
+            clock=lambda: int(self.loop.time() * 1000),
             position=lambda: self.position,
         )
 

@@ -211,7 +211,7 @@ class Partitions:
                 partition,
                 state,
                 policy=policy_of(self._settings, shares=self.count - 1),
-                clock=self._clock,
+                clock=lambda: int(self._loop.time() * 1000),
                 position=lambda: worker.position,
             )
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)

@@ -12,6 +12,9 @@ Amounts are half units, because an eventually consistent read of a block costs h
 from collections import deque
 from typing import Final
 
+HALF_UNIT: Final = 1_000_000
+"""A half unit in the balance of a bucket."""
+
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60_000
 _DOUBLING_MINUTES: Final = 30
@@ -24,39 +27,38 @@ class Bucket:
         rate: Thousandths of a half unit per second, so that a table's rate can be divided among its partitions.
         depth_ms: The longest time for which unused capacity is kept.
         now_ms: The time of the creation.
+
+    Attributes:
+        balance: Millionths of a half unit: a rate in thousandths adds `rate` of them in a millisecond.
+        time_ms: The time up to which the balance has the unused capacity.
     """
 
-    __slots__ = ("_balance", "_depth", "_rate", "_time_ms")
+    __slots__ = ("_depth", "_rate", "balance", "time_ms")
 
     def __init__(self, rate: int, depth_ms: int, now_ms: int) -> None:
-        # Millionths of a half unit: a rate in thousandths adds `_rate` of them in a millisecond.
-        self._balance = rate * _SECOND_MS
-        self._time_ms = now_ms
+        self.balance = rate * _SECOND_MS
+        self.time_ms = now_ms
         self._rate = rate
         self._depth = rate * depth_ms
 
     def configure(self, rate: int, depth_ms: int, now_ms: int) -> None:
         """Change the rate from now on. The balance stays, up to the new depth."""
-        self._refill(now_ms)
+        self.refill(now_ms)
         self._rate = rate
         self._depth = rate * depth_ms
-        self._balance = min(self._balance, self._depth)
+        self.balance = min(self.balance, self._depth)
 
     def admits(self, now_ms: int) -> bool:
         """Return whether a request is admitted."""
-        if self._balance <= 0:
-            self._refill(now_ms)
-        return self._balance > 0
+        if now_ms != self.time_ms:
+            self.refill(now_ms)
+        return self.balance > 0
 
-    def take(self, half_units: int, now_ms: int) -> None:
-        """Take the cost of a request; a negative amount returns a part of one."""
-        self._refill(now_ms)
-        self._balance -= half_units * 1_000_000
-
-    def _refill(self, now_ms: int) -> None:
-        if now_ms > self._time_ms:  # a clock that is set back adds nothing
-            self._balance = min(self._depth, self._balance + self._rate * (now_ms - self._time_ms))
-            self._time_ms = now_ms
+    def refill(self, now_ms: int) -> None:
+        """Add the capacity since the last call."""
+        if now_ms > self.time_ms:  # a clock that is set back adds nothing
+            self.balance = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
+            self.time_ms = now_ms
 
 
 class Peaks:

@@ -20,6 +20,7 @@ from ...materializer.fold.outcomes import (
     Transacted,
     TransactionRefused,
     Units,
+    cost,
 )
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.fold.storage import Stored
@@ -48,10 +49,10 @@ from ...model.errors import (
     ThrottlingError,
     TransactionCanceledError,
 )
-from ...model.tables import IndexDefinition
+from ...model.tables import TableDefinition
 from ...model.values import load
 from ..settings import Settings
-from .meters import Access, Limit, Meter, Policy, TableMeters
+from .meters import NO_SLOT, Access, Limit, Policy, TableMeters
 
 _INDEX_PROVISIONED: Final = (
     "The level of configured provisioned throughput for one or more global secondary indexes of the table was "
@@ -68,8 +69,6 @@ _ACCOUNT: Final = (
     "Throughput exceeds the current throughput limit for your account. Please contact AWS Support at "
     "https://aws.amazon.com/support to request a limit increase"
 )
-_UNTHROTTLED_SOURCES: Final = frozenset(("ttl", "restore"))
-
 FindItem: TypeAlias = Callable[[EncodedKey], Stored | None]
 """Returns the present item at a key, of a partition in this process."""
 
@@ -81,7 +80,7 @@ class MeteredPartition:
         partition: The wrapped partition, or the router over all of them.
         state: The catalog, for the definitions of tables.
         find: Returns the present item at a key.
-        clock: Returns milliseconds since 1970.
+        clock: Returns milliseconds since any moment.
         position: Returns the position of a refusal.
     """
 
@@ -108,24 +107,24 @@ class MeteredPartition:
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command if the tables and indexes that it writes to have capacity."""
         if isinstance(command, Put | Update | Delete):
-            if command.context.source in _UNTHROTTLED_SOURCES:
+            meters = self._meters(command.table)
+            if meters is None or (type(command) is Delete and command.context.source == "ttl"):
                 self._partition.submit(command, size, done)
                 return
-            error = self._refusal(command)
-            if error is not None:
-                done(Failed(error), self._position())
-                return
-            reserved = self._reserve(command, 1)
-            self._partition.submit(command, size, partial(self._written, command, reserved, done))
+            now_ms = self._clock()
+            own = meters.own
+            slot = own.slot_of(command.pk)
+            if not own.write.admits(slot, now_ms) or meters.indexes:
+                error = self._refusal(command)
+                if error is not None:
+                    done(Failed(error), self._position())
+                    return
+            # The least that the write can cost.
+            reserved = 2 * write_units(command.size) if isinstance(command, Put) else 2
+            own.write.take(reserved, slot, now_ms)
+            self._partition.submit(command, size, partial(self._written, meters, slot, reserved, done))
         elif isinstance(command, Transact):
-            errors = [self._refusal(action) for action in command.actions]
-            if any(errors):
-                reasons = [_reason(error) for error in errors]
-                outcome = TransactionRefused(TransactionCanceledError(reasons), [0] * len(errors))
-                done(outcome, self._position())
-                return
-            reservations = [self._reserve(action, 2) for action in command.actions]
-            self._partition.submit(command, size, partial(self._transacted, command, reservations, done))
+            self._transact(command, size, done)
         else:
             self._partition.submit(command, size, done)
 
@@ -135,17 +134,19 @@ class MeteredPartition:
         if meters is None:
             self._partition.get(table, pk, sk, consistent, done)
             return
-        slot = meters.slots[None].of(pk)
-        meter = meters.meters[None, Access.READ]
-        limit = meter.limit_at(slot, self._clock())
-        if limit is not None:
-            done(_error(meters, meter, Access.READ, None, limit), self._position())
+        now_ms = self._clock()
+        slot = meters.own.slot_of(pk)
+        meter = meters.own.read
+        if not meter.admits(slot, now_ms):
+            limit = meter.limit_at(slot, now_ms)
+            assert limit is not None, "a limit refuses the read"
+            done(_error(meters, Access.READ, None, limit), self._position())
             return
 
         def on_item(found: Stored | RequestError | None, position: ResultPosition) -> None:
             if not isinstance(found, RequestError):
                 size = 0 if found is None else found[1]
-                meter.take(read_half_units(size, consistent), slot, self._clock())
+                meter.take(read_half_units(size, consistent), slot, now_ms)
             done(found, position)
 
         self._partition.get(table, pk, sk, consistent, on_item)
@@ -166,10 +167,10 @@ class MeteredPartition:
         self._partition.get_all(keys, consistent, on_items)
 
     def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
-        """Read items in isolation: all of them or none."""
-        error = next(filter(None, map(self._read_refusal, keys)), None)
+        """Read items in isolation: all of them or none. The second of two reads costs nothing."""
         is_second = isinstance(since, Position)
-        if error is not None and not is_second:
+        error = None if is_second else next(filter(None, map(self._read_refusal, keys)), None)
+        if error is not None:
             done(error, self._position())
             return
 
@@ -201,20 +202,42 @@ class MeteredPartition:
         if meters is None:
             read(done)
             return
-        index = request.index if (request.index, Access.READ) in meters.meters else None
-        meter = meters.meters[index, Access.READ]
-        slot = None if pk is None else meters.slots[index].of(pk)
-        limit = meter.limit_at(slot, self._clock())
+        index = request.index if request.index in meters.indexes else None
+        part = meters.own if index is None else meters.indexes[index]
+        slot, now_ms = NO_SLOT if pk is None else part.slot_of(pk), self._clock()
+        limit = part.read.limit_at(slot, now_ms)
         if limit is not None:
-            done(_error(meters, meter, Access.READ, index, limit), self._position())
+            done(_error(meters, Access.READ, index, limit), self._position())
             return
 
         def on_page(page: Page | RequestError, position: ResultPosition) -> None:
             if not isinstance(page, RequestError):
-                meter.take(page.table_half_units + page.index_half_units, slot, self._clock())
+                part.read.take(page.table_half_units + page.index_half_units, slot, now_ms)
             done(page, position)
 
         read(on_page)
+
+    def _transact(self, command: Transact, size: int, done: OnOutcome) -> None:
+        errors = [self._refusal(action) for action in command.actions]
+        if any(errors):
+            reasons = [_reason(error) for error in errors]
+            outcome = TransactionRefused(TransactionCanceledError(reasons), [0] * len(errors))
+            done(outcome, self._position())
+            return
+
+        def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
+            costs: list[Units] = []
+            if isinstance(outcome, Transacted):
+                costs = [each.units for each in outcome.actions]
+            elif isinstance(outcome, TransactionRefused):
+                costs = [Units(units) for units in outcome.units]
+            for action, units in zip(command.actions, costs, strict=False):  # none if nothing was appended
+                meters = self._meters(action.table)
+                if meters is not None:
+                    self._take_write(meters, meters.own.slot_of(action.pk), units)
+            done(outcome, position)
+
+        self._partition.submit(command, size, on_outcome)
 
     def _meters(self, table_id: int) -> TableMeters | None:
         """Return the meters of a table; None if it does not exist."""
@@ -228,22 +251,20 @@ class MeteredPartition:
             meters = TableMeters(table.definition, self._state.limits, self._policy, self._clock())
             self._tables[table_id] = meters
         elif meters.definition is not table.definition:
-            meters.follow(table.definition, self._state.limits, self._clock())
+            meters.follow(table.definition, self._clock())
         return meters
 
     def _read_refusal(self, key: EncodedKey) -> RequestError | None:
         meters = self._meters(key[0])
         if meters is None:
             return None
-        meter = meters.meters[None, Access.READ]
-        limit = meter.limit_at(meters.slots[None].of(key[1]), self._clock())
-        return None if limit is None else _error(meters, meter, Access.READ, None, limit)
+        limit = meters.own.read.limit_at(meters.own.slot_of(key[1]), self._clock())
+        return None if limit is None else _error(meters, Access.READ, None, limit)
 
     def _take_read(self, key: EncodedKey, half_units: int) -> None:
         meters = self._meters(key[0])
         if meters is not None:
-            meter = meters.meters[None, Access.READ]
-            meter.take(half_units, meters.slots[None].of(key[1]), self._clock())
+            meters.own.read.take(half_units, meters.own.slot_of(key[1]), self._clock())
 
     def _refusal(self, action: Action) -> RequestError | None:
         """Return the error of a write whose table, or a global index that it may change, has no capacity."""
@@ -251,80 +272,57 @@ class MeteredPartition:
         if meters is None:
             return None
         now_ms = self._clock()
-        meter = meters.meters[None, Access.WRITE]
-        limit = meter.limit_at(meters.slots[None].of(action.pk), now_ms)
+        limit = meters.own.write.limit_at(meters.own.slot_of(action.pk), now_ms)
         if limit is not None:
-            return _error(meters, meter, Access.WRITE, None, limit)
+            return _error(meters, Access.WRITE, None, limit)
         if isinstance(action, Check):
             return None
-        for index in meters.definition.indexes:
-            if index.kind == "GSI":
-                meter = meters.meters[index.name, Access.WRITE]
-                limit = meter.limit_at(None, now_ms)
-                if limit is not None and self._may_change(index, action):
-                    return _error(meters, meter, Access.WRITE, index.name, limit)
+        for name, part in meters.indexes.items():
+            limit = part.write.limit_at(NO_SLOT, now_ms)
+            if limit is not None and self._may_change(meters.definition, name, action):
+                return _error(meters, Access.WRITE, name, limit)
         return None
 
-    def _may_change(self, index: IndexDefinition, action: Action) -> bool:
+    def _may_change(self, definition: TableDefinition, name: str, action: Action) -> bool:
         """Return whether a write may change entries of an index: the item has one, or gets one."""
         if isinstance(action, Update):
             return True
+        index = definition.index(name)
+        assert index is not None, "the meters follow the definition"
         present = self._find((action.table, action.pk, action.sk))
         items = [] if present is None else [load(present[0])]
         if isinstance(action, Put):
             items.append(load(action.item))
         return any(index.key.pk(item) is not None and index.key.sort_part(item) is not None for item in items)
 
-    def _reserve(self, action: Action, factor: int) -> int:
-        """Take the least cost of a write; return it in half units."""
-        meters = self._meters(action.table)
-        if meters is None:
-            return 0
-        half_units = 2 * factor * write_units(action.size if isinstance(action, Put) else 0)
-        self._take_write(meters, action, Units(0), half_units)
-        return half_units
-
-    def _take_write(self, meters: TableMeters, action: Action, units: Units, extra: int) -> None:
-        """Take the units of a write, and `extra` half units of its table."""
-        now_ms = self._clock()
-        own = 2 * (units.table + sum((units.local or {}).values())) + extra
-        meters.meters[None, Access.WRITE].take(own, meters.slots[None].of(action.pk), now_ms)
-        for name, count in (units.glob or {}).items():
-            meter = meters.meters.get((name, Access.WRITE))
-            if meter is not None:
-                meter.take(2 * count, None, now_ms)
-
-    def _settle(self, action: Action, units: Units, reserved: int) -> None:
-        meters = self._meters(action.table)
-        if meters is not None:
-            self._take_write(meters, action, units, -reserved)
-
     def _written(
-        self, action: Action, reserved: int, done: OnOutcome, outcome: Outcome, position: ResultPosition
-    ) -> None:
-        if isinstance(outcome, Applied):
-            units = outcome.units
-        else:
-            units = Units(outcome.units if isinstance(outcome, Refused) else 0)
-        self._settle(action, units, reserved)
-        done(outcome, position)
-
-    def _transacted(
         self,
-        command: Transact,
-        reservations: Sequence[int],
+        meters: TableMeters,
+        slot: int,
+        reserved: int,
         done: OnOutcome,
         outcome: Outcome,
         position: ResultPosition,
     ) -> None:
-        costs = [Units(0)] * len(reservations)
-        if isinstance(outcome, Transacted):
-            costs = [each.units for each in outcome.actions]
-        elif isinstance(outcome, TransactionRefused):
-            costs = [Units(units) for units in outcome.units]
-        for action, units, reserved in zip(command.actions, costs, reservations, strict=True):
-            self._settle(action, units, reserved)
+        """Take the cost beyond the reserved part."""
+        if isinstance(outcome, Applied):
+            own = 2 * cost(outcome.old, outcome.new)
+            if own != reserved or outcome.local is not None or outcome.glob is not None:
+                self._take_write(meters, slot, outcome.units, reserved)
+        else:
+            self._take_write(
+                meters, slot, Units(outcome.units if isinstance(outcome, Refused) else 0), reserved
+            )
         done(outcome, position)
+
+    def _take_write(self, meters: TableMeters, slot: int, units: Units, reserved: int = 0) -> None:
+        now_ms = self._clock()
+        own = 2 * (units.table + sum((units.local or {}).values())) - reserved
+        meters.own.write.take(own, slot, now_ms)
+        for name, count in (units.glob or {}).items():
+            part = meters.indexes.get(name)
+            if part is not None:
+                part.write.take(2 * count, NO_SLOT, now_ms)
 
 
 class MeteredReplica(MeteredPartition):
@@ -357,12 +355,12 @@ def item_in(state: PartitionState, key: EncodedKey) -> Stored | None:
     return None if table is None else table.items.get(key[1], key[2])
 
 
-def _error(
-    meters: TableMeters, meter: Meter, access: Access, index: str | None, limit: Limit
-) -> RequestError:
+def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit) -> RequestError:
     """Return DynamoDB's error for a request that a limit refuses."""
-    kind = "Table" if index is None else "Index"
-    reasons = [{"reason": f"{kind}{access.value}{limit.value}", "resource": meter.resource}]
+    kind, resource = "Table", meters.definition.arn
+    if index is not None:
+        kind, resource = "Index", f"{resource}/index/{index}"
+    reasons = [{"reason": f"{kind}{access.value}{limit.value}", "resource": resource}]
     if limit is Limit.ACCOUNT:
         return RequestLimitExceededError(_ACCOUNT, reasons)
     if limit is Limit.MAX_ON_DEMAND:

@@ -22,12 +22,15 @@ from ...model.keys import SLOTS, Slots
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, OnDemand, TableDefinition
 from ...model.throughput import readiness
-from .buckets import Bucket, Peaks
+from .buckets import HALF_UNIT, Bucket, Peaks
 
 _READ_UNITS_MAX: Final = 3_000
 _WRITE_UNITS_MAX: Final = 1_000
 _PARTITION_BYTES: Final = 10 * 1024**3
 _SECOND_MS: Final = 1_000
+
+
+NO_SLOT: Final = -1
 
 
 class Access(Enum):
@@ -111,14 +114,9 @@ def rates_of(
 
 
 class Meter:
-    """The buckets of a table or a global index in one direction.
+    """The buckets of a table or a global index in one direction."""
 
-    Args:
-        resource: The ARN of the table or index, for throttling reasons.
-    """
-
-    def __init__(self, resource: str, rates: Rates, policy: Policy, now_ms: int) -> None:
-        self.resource = resource
+    def __init__(self, rates: Rates, policy: Policy, now_ms: int) -> None:
         self._policy = policy
         self._rates = rates
         self._since_ms = now_ms
@@ -126,6 +124,7 @@ class Meter:
         self._bucket = Bucket(*self._table_rate(now_ms), now_ms)
         self._maximum: Bucket | None = None
         self._partitions: dict[int, Bucket] = {}
+        self._slots: list[Bucket | None] = [None] * SLOTS  # the buckets of `_partitions`, by slot
         self.configure(rates, now_ms)
 
     def configure(self, rates: Rates, now_ms: int) -> None:
@@ -134,6 +133,7 @@ class Meter:
             self._peaks = Peaks(rates.initial // self._policy.shares)
         if rates.partitions != self._rates.partitions:
             self._partitions.clear()
+            self._slots = [None] * SLOTS
             self._since_ms = now_ms
         self._rates = rates
         self._bucket.configure(*self._table_rate(now_ms), now_ms)
@@ -143,39 +143,57 @@ class Meter:
         if rates.provisioned is None and rates.maximum is not None:
             self._maximum = Bucket(rates.maximum * 1000 // self._policy.shares, _SECOND_MS, now_ms)
 
-    def limit_at(self, slot: int | None, now_ms: int) -> Limit | None:
-        """Return the limit that refuses a request at a slot now; None if it is admitted.
+    def admits(self, slot: int, now_ms: int) -> bool:
+        """Return whether a request at a slot is admitted now; a Scan may read several partitions, so it has NO_SLOT."""
+        bucket = self._bucket
+        if now_ms != bucket.time_ms:
+            bucket.refill(now_ms)
+        if bucket.balance <= 0 and not self._may_grow(now_ms):
+            return False
+        if slot >= 0:
+            bucket = self._slots[slot] or self._bucket_at(slot)
+            if now_ms != bucket.time_ms:
+                bucket.refill(now_ms)
+            if bucket.balance <= 0:
+                return False
+        return self._maximum is None or self._maximum.admits(now_ms)
 
-        Without a slot, as for a Scan, no capacity partition refuses it.
-        """
+    def limit_at(self, slot: int, now_ms: int) -> Limit | None:
+        """Return the limit that refuses a request at a slot now; None if it is admitted."""
+        if self.admits(slot, now_ms):
+            return None
         if self._maximum is not None and not self._maximum.admits(now_ms):
             return Limit.MAX_ON_DEMAND
-        if self._rates.provisioned is None:
-            self._bucket.configure(*self._table_rate(now_ms), now_ms)
         if not self._bucket.admits(now_ms):
             if self._rates.provisioned is not None:
                 return Limit.PROVISIONED
-            is_account = self._peaks.rate(now_ms) >= self._rates.account // self._policy.shares
-            return Limit.ACCOUNT if is_account else Limit.KEY_RANGE
-        if slot is not None and not self._partition(slot).admits(now_ms):
-            return Limit.KEY_RANGE
-        return None
+            if self._peaks.rate(now_ms) >= self._rates.account // self._policy.shares:
+                return Limit.ACCOUNT
+        return Limit.KEY_RANGE
 
-    def take(self, half_units: int, slot: int | None, now_ms: int) -> None:
-        """Take the cost of a request."""
-        self._bucket.take(half_units, now_ms)
-        if self._maximum is not None:
-            self._maximum.take(half_units, now_ms)
+    def take(self, half_units: int, slot: int, now_ms: int) -> None:
+        """Take the cost of a request that was admitted; a negative one returns a part of it."""
+        amount = half_units * HALF_UNIT
+        self._bucket.balance -= amount
+        if slot >= 0:
+            (self._slots[slot] or self._bucket_at(slot)).balance -= amount
         if self._rates.provisioned is None:
             self._peaks.take(half_units, now_ms)
-        if slot is not None:
-            self._partition(slot).take(half_units, now_ms)
+            if self._maximum is not None:
+                self._maximum.balance -= amount
 
-    def _partition(self, slot: int) -> Bucket:
+    def _may_grow(self, now_ms: int) -> bool:
+        """Return whether a table on demand has capacity by peaks that have become old enough."""
+        if self._rates.provisioned is None:
+            self._bucket.configure(*self._table_rate(now_ms), now_ms)
+        return self._bucket.balance > 0
+
+    def _bucket_at(self, slot: int) -> Bucket:
         number = slot * self._rates.partitions // SLOTS
         bucket = self._partitions.get(number)
         if bucket is None:
             bucket = self._partitions[number] = Bucket(*self._partition_rate(), self._since_ms)
+        self._slots[slot] = bucket
         return bucket
 
     def _table_rate(self, now_ms: int) -> tuple[int, int]:
@@ -192,37 +210,62 @@ class Meter:
         return min(rates.partition * 1000, share), max(_SECOND_MS, policy.burst_ms)
 
 
+class PartMeters:
+    """The meters of a table, or of one of its global indexes."""
+
+    __slots__ = ("_slots", "partitions", "read", "write")
+
+    def __init__(self, owner_id: int, read: Meter, write: Meter, partitions: int) -> None:
+        self.read = read
+        self.write = write
+        self.partitions = partitions
+        self._slots = Slots(owner_id)
+
+    def slot_of(self, pk: bytes) -> int:
+        """Return the slot of a partition key; with one capacity partition any slot will do."""
+        return 0 if self.partitions == 1 else self._slots.of(pk)
+
+
 class TableMeters:
     """The meters of a table and its global indexes.
 
     Attributes:
         definition: The definition that the meters follow.
-        meters: By index name, None for the table, and direction.
-        slots: Computes the slots of the keys of the table and of each global index, by the same names.
+        own: The meters of the table.
+        indexes: Those of each global index, by name.
     """
 
     def __init__(self, definition: TableDefinition, limits: Limits, policy: Policy, now_ms: int) -> None:
-        self.definition = definition
-        self.meters: dict[tuple[str | None, Access], Meter] = {}
-        self.slots: dict[str | None, Slots] = {}
+        self.indexes: dict[str, PartMeters] = {}
         self._policy = policy
-        self.follow(definition, limits, now_ms)
+        self._limits = limits
+        self.definition = definition
+        self.own = self._part(definition, None, now_ms)
+        self.follow(definition, now_ms)
 
-    def follow(self, definition: TableDefinition, limits: Limits, now_ms: int) -> None:
+    def follow(self, definition: TableDefinition, now_ms: int) -> None:
         """Take a changed definition; the meters of dropped indexes are dropped."""
         self.definition = definition
-        parts: dict[str | None, TableDefinition | IndexDefinition] = {None: definition}
-        parts |= {index.name: index for index in definition.indexes if index.kind == "GSI"}
-        meters: dict[tuple[str | None, Access], Meter] = {}
-        for name, part in parts.items():
-            resource = definition.arn if name is None else f"{definition.arn}/index/{name}"
-            for access in Access:
-                rates = rates_of(definition, part, access, limits)
-                meter = self.meters.get((name, access))
-                if meter is None:
-                    meter = Meter(resource, rates, self._policy, now_ms)
-                else:
-                    meter.configure(rates, now_ms)
-                meters[name, access] = meter
-        self.meters = meters
-        self.slots = {name: Slots(part.id) for name, part in parts.items()}
+        self.own = self._part(definition, self.own, now_ms)
+        self.indexes = {
+            index.name: self._part(index, self.indexes.get(index.name), now_ms)
+            for index in definition.indexes
+            if index.kind == "GSI"
+        }
+
+    def _part(
+        self, part: TableDefinition | IndexDefinition, present: PartMeters | None, now_ms: int
+    ) -> PartMeters:
+        """Return the meters of a table or an index: the present ones, changed, or new ones."""
+        read, write = (rates_of(self.definition, part, access, self._limits) for access in Access)
+        if present is None:
+            return PartMeters(
+                part.id,
+                Meter(read, self._policy, now_ms),
+                Meter(write, self._policy, now_ms),
+                read.partitions,
+            )
+        present.read.configure(read, now_ms)
+        present.write.configure(write, now_ms)
+        present.partitions = read.partitions
+        return present

@@ -14,7 +14,7 @@ import pytest
 from foldb.model.limits import MODERN
 from foldb.model.table_requests import create
 from foldb.model.tables import TableDefinition
-from foldb.server.throttling.meters import Access, Limit, Meter, Policy, TableMeters, partitions_of
+from foldb.server.throttling.meters import NO_SLOT, Access, Limit, Meter, Policy, TableMeters, partitions_of
 
 START_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
@@ -40,7 +40,8 @@ def definition(read: int = 0, write: int = 0, **members: Any) -> TableDefinition
 
 
 def meter_of(table: TableDefinition, access: Access, policy: Policy | None = None) -> Meter:
-    return TableMeters(table, MODERN, policy or Policy(), START_MS).meters[None, access]
+    own = TableMeters(table, MODERN, policy or Policy(), START_MS).own
+    return own.read if access is Access.READ else own.write
 
 
 def admitted(meter: Meter, half_units: int, milliseconds: range, slots: Iterator[int] | None = None) -> int:
@@ -87,8 +88,8 @@ def test_unused_capacity_is_kept_for_300_seconds() -> None:
     meter = meter_of(definition(10, 10), Access.WRITE)
     after_an_hour = range(3_600_000, 3_601_000)
     burst = 0
-    while meter.limit_at(None, START_MS + 3_600_000) is None:
-        meter.take(2, None, START_MS + 3_600_000)
+    while meter.limit_at(NO_SLOT, START_MS + 3_600_000) is None:
+        meter.take(2, NO_SLOT, START_MS + 3_600_000)
         burst += 1
     assert 3000 == burst
     assert 10 == admitted(meter, 2, after_an_hour)
@@ -134,7 +135,7 @@ def test_a_table_on_demand_serves_twice_a_peak_after_30_minutes() -> None:
         start = minute * MINUTE_MS
         return 64 * admitted(meter, 128, range(start, start + 1000), slots)
 
-    meter.take(0, None, START_MS)
+    meter.take(0, NO_SLOT, START_MS)
     assert 4000 <= units_at(1) < 8064  # the capacity of the second before, and its own
     second = units_at(20)
     assert 4000 <= second < 8064
@@ -152,9 +153,9 @@ def test_a_maximum_on_demand_is_kept() -> None:
 def test_the_account_bounds_a_table_on_demand() -> None:
     warm = {"ReadUnitsPerSecond": 40_000, "WriteUnitsPerSecond": 40_000}
     meter = meter_of(definition(WarmThroughput=warm), Access.WRITE)
-    meter.limit_at(None, START_MS + 1000)
-    meter.take(2 * 40_000, None, START_MS + 1000)
-    assert Limit.ACCOUNT is meter.limit_at(None, START_MS + 1000)
+    meter.limit_at(NO_SLOT, START_MS + 1000)
+    meter.take(2 * 40_000, NO_SLOT, START_MS + 1000)
+    assert Limit.ACCOUNT is meter.limit_at(NO_SLOT, START_MS + 1000)
 
 
 def test_a_clock_set_back_adds_no_capacity() -> None:
@@ -167,10 +168,10 @@ def test_a_clock_set_back_adds_no_capacity() -> None:
 
 def test_an_update_changes_the_rate_and_keeps_the_balance() -> None:
     meters = TableMeters(definition(10, 100), MODERN, Policy(), START_MS)
-    meter = meters.meters[None, Access.WRITE]
+    meter = meters.own.write
     assert meter.limit_at(7, START_MS + 1000) is None
     meter.take(2 * 250, 7, START_MS + 1000)  # 50 units too many: one second was saved
-    meters.follow(definition(10, 10), MODERN, START_MS + 1000)
+    meters.follow(definition(10, 10), START_MS + 1000)
     assert Limit.PROVISIONED is meter.limit_at(7, START_MS + 6000)
     assert meter.limit_at(7, START_MS + 6001) is None
 
