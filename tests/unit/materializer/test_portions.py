@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldb import expressions
-from foldb.log.commands import Delete
+from foldb.log.commands import Delete, Put
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from foldb.materializer.fold.reads import PORTION_BYTES, PageReader
 from foldb.materializer.fold.state import Table
@@ -88,6 +88,33 @@ def test_writes_between_portions_do_not_show(seed: int) -> None:
         assert expected == page, request
         stores = [table.items, *(index.store for index in table.indexes.values())]
         assert not any(store.views for store in stores), "a view was left open"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_laid_effects_show_as_if_they_were_applied(seed: int) -> None:
+    dice, ledger = random.Random(seed), Ledger()
+    table = indexed(ledger)
+    for _ in range(60):
+        write(dice, ledger, table)
+    request, page_bytes = some_request(dice, table), dice.choice([1000, 1 << 20])
+    while request.index == "global":  # a consistent read has no global index
+        request = some_request(dice, table)
+    effects: dict[tuple[bytes, bytes], Put | Delete] = {}
+    for _ in range(8):
+        new = put(table, some_item(dice))
+        key = new.pk, new.sk
+        effects[key] = new if dice.random() < 0.5 else Delete(table.definition.id, *key, CONTEXT)
+    reader = PageReader(table, request, page_bytes)
+    for effect in effects.values():
+        reader.lay(effect, ledger.state.limits)
+    for effect in effects.values():
+        ledger.fold(effect)
+    expected = read_page(table, request, page_bytes)
+
+    while (page := reader.read(dice.choice([1, 2000]))) is None:
+        write(dice, ledger, table)
+
+    assert expected == page, request
 
 
 class Reading:

@@ -84,6 +84,15 @@ class Workload:
     def read_lists(self) -> tuple[Step, ...]:
         return tuple(Step(key, "get") for key in self._list_keys(4))
 
+    def read_all(self) -> tuple[Step, ...]:
+        """Read all accounts and the lists in use, in one page of a Scan."""
+        first = self._history.appends // _APPENDS
+        keys = [
+            *(f"a{number}" for number in range(ACCOUNTS)),
+            *(f"l{number}" for number in range(first, first + _LISTS)),
+        ]
+        return tuple(Step(key, "get") for key in keys)
+
     def _read_any(self) -> tuple[Step, ...]:
         register = f"r{self.dice.randrange(self._keys)}"
         account = f"a{self.dice.randrange(ACCOUNTS)}"

@@ -12,7 +12,7 @@ from foldb.materializer.fold.outcomes import Transacted, TransactionRefused
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
-from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
+from foldb.materializer.partition import FIRST_READ, Conflict, Page, QueryRequest, ScanRequest, Since
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.model.errors import (
     InternalServerError,
@@ -23,55 +23,8 @@ from foldb.model.errors import (
 )
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import define, delete, index_request, put, table_request
-from tests.unit.materializer.several_partitions.database import Answers, Database, Nowhere, transact
-
-NEW = {"n": {"N": "2"}}
-
-
-class Held:
-    """An item in partition 2 that a transaction holds; partition 1 has decided, and 2 has not received the decision."""
-
-    def __init__(self) -> None:
-        self.database = Database()
-        self.table = self.database.create()
-        self.key = self.database.key_in(2, self.table)
-        self.database.do(2, put(self.table, self.key))
-        self.reachable = self.database.partitions[2]
-        self.answers: Answers = []
-        self._begin()
-
-    def _begin(self) -> None:
-        database = self.database
-        elsewhere = put(self.table, {**database.key_in(1, self.table), **NEW})
-        self.answers = database.submit(1, transact(elsewhere, put(self.table, {**self.key, **NEW})))
-        while not database.state(1).tables[self.table.definition.id].items.count:
-            if database.state(2).transactions.held:
-                database.partitions[2] = Nowhere()
-            database.loop.turn()
-        assert database.state(2).transactions.held
-
-    def release(self) -> None:
-        self.database.partitions[2] = self.reachable
-        self.database.loop.advance(5)
-
-    def read(self, how: str, *, consistent: bool = True) -> list[Any]:
-        """Read the item, alone or with others; return the list that receives the answer."""
-        answers: list[Any] = []
-        pk, table = self.key["pk"]["S"].encode(), self.table.definition.id
-
-        def done(found: Any, at: object) -> None:
-            answers.append(found)
-
-        match how:
-            case "get":
-                self.reachable.get(table, pk, b"", consistent, done)
-            case "get_all":
-                self.reachable.get_all([(table, pk, b"")], consistent, done)
-            case "query":
-                self.reachable.query(QueryRequest(table, None, pk, b"", None, consistent=consistent), done)
-            case "scan":
-                self.reachable.scan(ScanRequest(table, None, consistent=consistent), done)
-        return answers
+from tests.unit.materializer.several_partitions.database import Database, transact
+from tests.unit.materializer.several_partitions.held import NEW, Held
 
 
 @pytest.fixture
@@ -152,11 +105,24 @@ class TestIsolated:
         [(found, at)] = answers
         return found, at
 
-    def test_a_held_key_is_a_conflict(self, held: Held) -> None:
+    @pytest.mark.parametrize("since", [None, FIRST_READ])
+    def test_a_read_of_a_held_key_waits(self, held: Held, since: Since) -> None:
         answers: list[Any] = []
         pk, table = held.key["pk"]["S"].encode(), held.table.definition.id
 
-        held.reachable.get_isolated([(table, pk, b"")], None, lambda *answer: answers.append(answer[0]))
+        held.reachable.get_isolated([(table, pk, b"")], since, lambda *answer: answers.append(answer[0]))
+        assert [] == answers
+        held.release()
+
+        assert shows_new(answers[0])
+
+    def test_a_key_held_at_the_second_read_is_a_conflict(self, held: Held) -> None:
+        answers: list[Any] = []
+        pk, table = held.key["pk"]["S"].encode(), held.table.definition.id
+
+        held.reachable.get_isolated(
+            [(table, pk, b"")], Position(2, 0), lambda *answer: answers.append(answer[0])
+        )
 
         assert [[Conflict()]] == answers
 
@@ -198,8 +164,8 @@ class TestIsolated:
     def test_a_forgotten_item_counts_as_changed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         database = Database()
         table = database.create()
-        monkeypatch.setattr(database.partitions[1]._recent, "_kept", 3)
         _, at = self.find(database, table, None, 0)
+        monkeypatch.setattr(database.partitions[1]._recent, "_kept", 3)
         for nth in range(1, 7):
             database.do(1, put(table, database.key_in(1, table, nth)))
 
@@ -469,3 +435,58 @@ def test_readers_wait_no_longer_than_the_transaction_lasts(held: Held) -> None:
     [(outcome, _)] = held.answers
     assert isinstance(outcome, Transacted | TransactionRefused)
     assert shows_new(answers[0])
+
+
+class TestTwoReads:
+    """Isolated reads on a shared log: the first keeps back the writes that come after it."""
+
+    def read(self, node: Shared, since: Since) -> list[Any]:
+        answers: list[Any] = []
+        keys = [(node.table.definition.id, b"o-1", b"")]
+        node.partition.get_isolated(keys, since, lambda *answer: answers.append(answer))
+        node.loop.settle()
+        return answers
+
+    def write(self, node: Shared, number: int) -> list[Any]:
+        answers: list[Any] = []
+        command = put(node.table, {**ITEM, "n": {"N": f"{number}"}})
+        node.partition.submit(command, 10, lambda *answer: answers.append(answer))
+        node.loop.settle()
+        return answers
+
+    def test_a_first_read_shows_the_writes_in_flight(self) -> None:
+        node = Shared()
+        self.write(node, 1)
+        first = self.read(node, FIRST_READ)
+        assert [] == first
+
+        node.log.commit()
+        node.loop.settle()
+
+        [([(data, _)], _)] = first
+        assert b'"1"' in data
+
+    def test_a_later_write_is_kept_back_until_the_second_read(self) -> None:
+        node = Shared()
+        [(found, position)] = self.read(node, FIRST_READ)
+        later = self.write(node, 2)
+        node.log.commit()
+        node.loop.settle()
+        assert [] == later
+
+        [(again, _)] = self.read(node, position)
+        node.log.commit()
+        node.loop.settle()
+
+        assert found == again == [None]
+        assert 1 == len(later)
+
+    def test_a_write_of_another_node_is_a_conflict(self) -> None:
+        """No hold keeps it back: the second read finds it."""
+        node = Shared()
+        [(_, position)] = self.read(node, FIRST_READ)
+        node.write(put(node.table, ITEM))
+        second = self.read(node, position)
+        node.hear()
+
+        assert [Conflict()] == second[0][0]

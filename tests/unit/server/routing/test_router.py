@@ -7,11 +7,19 @@ import pytest
 
 from foldb.log.commands import Cut, Position, Transact
 from foldb.materializer.fold.outcomes import Completed, Failed, Outcome, Skipped, Subscribed, TableDefined
-from foldb.materializer.partition import Conflict, EncodedKey, Partition, QueryRequest, ResultPosition
+from foldb.materializer.partition import (
+    FIRST_READ,
+    Conflict,
+    EncodedKey,
+    Partition,
+    QueryRequest,
+    ResultPosition,
+)
 from foldb.model.errors import InternalServerError, RequestError, ResourceNotFoundError
 from foldb.model.slots import data_partitions, partition_of_key
 from foldb.model.subscriptions import Subscription
 from foldb.server.routing import Router, joined
+from foldb.server.routing.isolated_read import ATTEMPTS
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import (
     CONTEXT,
@@ -145,19 +153,45 @@ def test_items_of_several_partitions_are_read_in_two_passes(database: Database) 
     first = [database.fakes[2].position, database.fakes[5].position]
     database.router.get_isolated([database.key(name) for name in names], None, answer)
 
-    assert [[None, first[0]], [None, first[1]]] == [database.fakes[2].since, database.fakes[5].since]
+    assert [[FIRST_READ, position] for position in first] == [
+        database.fakes[2].since,
+        database.fakes[5].since,
+    ]
     assert [database.table.items.get(name.encode(), b"") for name in names] == answer.value
 
 
 @pytest.mark.parametrize("time", [0, 1], ids=["held at first", "changed between the two"])
-def test_a_conflict_in_either_pass_is_reported_at_its_index(database: Database, time: int) -> None:
+def test_a_read_with_a_conflict_in_either_pass_is_repeated(database: Database, time: int) -> None:
     answer = Answer()
-    keys = [database.key(name) for name in database.names_of(2, 5)]
+    names = database.names_of(2, 5)
+    keys = [database.key(name) for name in names]
     database.fakes[5].conflicts = {time: {keys[1]}}
     database.router.get_isolated(keys, None, answer)
+    assert [] == answer.results
+    database.loop.advance(1)
+
+    assert [FIRST_READ, database.fakes[5].position] == database.fakes[5].since[-2:]
+    assert [database.table.items.get(name.encode(), b"") for name in names] == answer.value
+
+
+def test_a_conflict_in_every_attempt_is_reported_at_its_index(database: Database) -> None:
+    answer = Answer()
+    keys = [database.key(name) for name in database.names_of(2, 5)]
+    database.fakes[5].conflicts = {time: {keys[1]} for time in range(100)}
+    database.router.get_isolated(keys, None, answer)
+    database.loop.advance(1)
 
     assert Conflict() == answer.value[1]
-    assert time + 1 == len(database.fakes[5].since)
+    assert ATTEMPTS == len(database.fakes[5].since)
+
+
+def test_a_conflict_of_one_partition_releases_the_writes_of_others(database: Database) -> None:
+    """They were kept back for a second read, and the next attempt begins with a first one."""
+    keys = [database.key(name) for name in database.names_of(2, 5)]
+    database.fakes[5].conflicts = {0: {keys[1]}}
+    database.router.get_isolated(keys, None, Answer())
+
+    assert [FIRST_READ, database.fakes[2].position] == database.fakes[2].since
 
 
 def test_a_transaction_goes_to_the_partition_of_its_first_key(database: Database) -> None:

@@ -1,17 +1,19 @@
 """A scan over several partitions has the same pages as a scan of one partition with all items."""
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 
 from foldb.materializer.fold.index_entries import entry_key
-from foldb.materializer.fold.state import Table
+from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.long_reads import LongReads
 from foldb.materializer.partition import Page, ScanRequest
 from foldb.model.errors import InternalServerError, RequestError, ValidationError
 from foldb.model.values import load
-from foldb.server.routing import Router
+from foldb.server.routing import InstantReads, Router, instant_reads
 from tests.support.pages import read_page
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import Ledger, index_request, put
@@ -45,6 +47,18 @@ def filled(sizes: list[int], seed: int) -> tuple[Ledger, Table]:
 def over(ledger: Ledger, partitions: int) -> tuple[Router, FakeLoop, list[FakePartition]]:
     loop, fakes = FakeLoop(), spread(ledger.state, partitions)
     return Router([*fakes], ledger.state, loop), loop, fakes
+
+
+def at_an_instant(ledger: Ledger, partitions: int) -> tuple[Router, FakeLoop]:
+    """Return a router whose partitions are folded in this process, and whose pages are read in short portions."""
+    loop = FakeLoop()
+    workers: list[Any] = []
+    for fake in spread(ledger.state, partitions):
+        state = PartitionState(limits=ledger.state.limits)
+        state.tables = fake.tables
+        workers.append(SimpleNamespace(state=state, position=fake.position))
+    instant = InstantReads(workers, LongReads(loop))
+    return Router([*spread(ledger.state, partitions)], ledger.state, loop, instant=instant), loop
 
 
 def asked(router: Router, loop: FakeLoop, request: ScanRequest) -> Page | RequestError:
@@ -100,6 +114,23 @@ def test_each_page_is_that_of_one_partition(
 ) -> None:
     ledger, table = filled(SIZES[kind], seed=7)
     router, loop, _ = over(ledger, partitions)
+    choices = {"index": index, "limit": limit, "consistent": index is None}
+
+    alone = pages(table, lambda request: read_page(table, request), **choices)
+
+    assert alone == pages(table, lambda request: asked(router, loop, request), **choices)
+
+
+@pytest.mark.parametrize("portion_bytes", [1, 500, 1 << 20])
+@pytest.mark.parametrize("limit", [None, 7])
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("index", [None, "global"])
+def test_each_page_at_an_instant_is_that_of_one_partition(
+    monkeypatch: pytest.MonkeyPatch, portion_bytes: int, limit: int | None, kind: str, index: str | None
+) -> None:
+    monkeypatch.setattr(instant_reads, "PORTION_BYTES", portion_bytes)
+    ledger, table = filled(SIZES[kind], seed=7)
+    router, loop = at_an_instant(ledger, 8)
     choices = {"index": index, "limit": limit, "consistent": index is None}
 
     alone = pages(table, lambda request: read_page(table, request), **choices)
