@@ -202,6 +202,8 @@ class _Connection(asyncio.Protocol):
             self._loop.call_later(_PAUSE_S, self._ask)
             return
         reported = wire.reported(self._steps, status, orjson.loads(body))
+        if reported is not None:
+            self._steps, reported = wire.read_part(self._steps, reported)
         if reported is None:
             self._end(now, None)
             self._loop.call_later(_PAUSE_S, self._ask)

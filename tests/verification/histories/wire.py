@@ -8,8 +8,12 @@ from typing import Any
 
 from tests.verification.histories.history import Step
 from tests.verification.histories.model import OPENING_BALANCE, Refused
+from tests.verification.histories.workload import PAGE
 
 TABLE = "Histories"
+
+UNREAD = object()
+"""The result of a step whose item a page does not reach."""
 
 _RETURN_OLD = "ReturnValuesOnConditionCheckFailure"
 _NOT_TAKEN = frozenset(
@@ -32,11 +36,13 @@ class UnexpectedError(Exception):
 def request(steps: tuple[Step, ...], consistent: bool) -> tuple[str, dict[str, Any]]:
     """Return the operation and the body of a request; `consistent` is for a read of one item."""
     verbs = {step.verb for step in steps}
-    if len(steps) == 1 and steps[0].verb in _SINGLES:
+    if len(steps) == 1 and steps[0].verb in _SINGLES and steps[0].argument is not PAGE:
         operation, body = _SINGLES[steps[0].verb], _single(steps[0])
         if operation == "GetItem":
             body["ConsistentRead"] = consistent
         return operation, body
+    if steps[0].argument is PAGE:
+        return "Scan", {"TableName": TABLE, "ConsistentRead": True}
     if verbs == {"get"}:
         return "TransactGetItems", {"TransactItems": [{"Get": _at(step.key)} for step in steps]}
     return "TransactWriteItems", {"TransactItems": [_action(step) for step in steps]}
@@ -52,6 +58,8 @@ def reported(steps: tuple[Step, ...], status: int, body: Any) -> tuple[Any, ...]
         if "Responses" in body:
             found = zip(steps, body["Responses"], strict=True)
             return tuple(_state(step.key, one.get("Item")) for step, one in found)
+        if "Items" in body:
+            return _found(steps, body)
         return tuple(_told(step, body) for step in steps)
     error = body.get("__type", "").rpartition("#")[2]
     if error == "ConditionalCheckFailedException":
@@ -66,6 +74,25 @@ def reported(steps: tuple[Step, ...], status: int, body: Any) -> tuple[Any, ...]
     if status == 503 or error in _NOT_TAKEN:
         return None
     raise UnexpectedError(f"{steps}: {status} {body}")
+
+
+def read_part(
+    steps: tuple[Step, ...], reported: tuple[Any, ...]
+) -> tuple[tuple[Step, ...], tuple[Any, ...] | None]:
+    """Return the steps that a page has answered, with their results; None if it has answered none of them."""
+    pairs = [pair for pair in zip(steps, reported, strict=True) if pair[1] is not UNREAD]
+    if not pairs:
+        return steps, None
+    return tuple(step for step, _ in pairs), tuple(result for _, result in pairs)
+
+
+def _found(steps: tuple[Step, ...], page: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the result of each step in the first page of a Scan; UNREAD if a later page may have the item."""
+    items = {item["pk"]["S"]: item for item in page["Items"]}
+    missing = "LastEvaluatedKey" not in page
+    return tuple(
+        _state(step.key, items.get(step.key)) if missing or step.key in items else UNREAD for step in steps
+    )
 
 
 def _at(key: str) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from typing import Any
 from tests.verification.histories.history import History, Operation, Step
 from tests.verification.histories.model import ACCOUNTS
 
+PAGE = "in a page"
+"""The argument of the gets that one page of a Scan answers."""
+
 _LISTS = 8  # in use at a time
 _APPENDS = 16  # transactions until a new list replaces the oldest one
 
@@ -91,7 +94,7 @@ class Workload:
             *(f"a{number}" for number in range(ACCOUNTS)),
             *(f"l{number}" for number in range(first, first + _LISTS)),
         ]
-        return tuple(Step(key, "get") for key in keys)
+        return tuple(Step(key, "get", PAGE) for key in keys)
 
     def _read_any(self) -> tuple[Step, ...]:
         register = f"r{self.dice.randrange(self._keys)}"

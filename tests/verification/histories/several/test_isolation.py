@@ -28,6 +28,11 @@ SEVERAL = ("--partitions", "4")
 ROUNDS = 20
 
 
+def draw_with_pages(workload: Workload) -> tuple[Step, ...]:
+    """Return any request, or a consistent Scan over all partitions."""
+    return workload.read_all() if workload.dice.random() < 0.02 else workload.draw()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_of_several_partitions_are_consistent_under_kill_9(tmp_path: Path, seed: int) -> None:
     history = History(several=True)
@@ -35,7 +40,9 @@ def test_answers_of_several_partitions_are_consistent_under_kill_9(tmp_path: Pat
         with Process(tmp_path, *SEVERAL) as server:
             if run == 0:
                 create(server.url)
-            with Clients(history, server.url, run=run, seed=seed, transactions=0.5) as clients:
+            with Clients(
+                history, server.url, run=run, seed=seed, transactions=0.5, draw=draw_with_pages
+            ) as clients:
                 clients.wait_for(ANSWERS)
                 server.kill()
                 clients.join()
@@ -84,11 +91,26 @@ from foldb.materializer.consistent_partition import ConsistentPartition
 ConsistentPartition._holders = lambda self, keys: set()
 """,
     ),
-    "looks once at what is read in one transaction": (
+    "reads the present item although a transaction is decided": (
         Workload.draw,
         """
-from foldb.server.routing import Router
-Router.get_isolated = lambda self, keys, since, done: self.get_all(keys, False, done)
+from foldb.server.routing import instant_reads
+instant_reads.decided_effect = lambda states, partition, key: None
+""",
+    ),
+    "reads a page at a position of each partition": (
+        draw_with_pages,
+        """
+from foldb.server.routing.instant_reads import InstantReads
+from foldb.server.routing.router import Router
+scan = Router._scan
+def scan_apart(self, request, owner, done):
+    instant, self._instant = self._instant, None
+    try:
+        scan(self, request, owner, done)
+    finally:
+        self._instant = instant
+Router._scan = scan_apart
 """,
     ),
 }
