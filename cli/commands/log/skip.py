@@ -1,14 +1,23 @@
-"""`foldb log skip`: declare an entry or a command of the log void."""
+"""`foldb log skip`: declare an entry or a command of the log void.
+
+A void command must not change the messages to other partitions. They have folded them by their numbers: with one
+message fewer, the next one of the partition has the number of an old one, and is ignored.
+"""
 
 import os
+from contextlib import suppress
+from hashlib import blake2b
 from typing import Annotated
 
 import typer
 
+from ....log.binary import encode_message
 from ....log.commands import Context, Entry, Genesis, Level, Position, Record, Skip
 from ....log.copy import first_entries
 from ....log.log import Appended
 from ....materializer.fold.fold_record import Void
+from ....materializer.fold.outcomes import Outcome
+from ....materializer.fold.state import PartitionState
 from ....materializer.foundation import initial_state
 from ....materializer.refold import FoldError, refold_log
 from ....model.errors import LogError
@@ -41,7 +50,8 @@ def skip(
     """Declare an entry or a command void, so that a log at which the fold stopped can be served again.
 
     This cannot be undone: every node and every refold skips it from now on. The record stays in the log. The command
-    folds the log up to the position first. Stop the server of a folder before; nodes that share a log may run.
+    folds the log first. Stop the server of a folder before; nodes that share a log may run. With several partitions a
+    command is refused if messages to other partitions depend on it, such as index entries: use `foldb undo` instead.
 
     Example: foldb log skip 10482.3 ./data
     """
@@ -51,6 +61,8 @@ def skip(
     kinds = _kinds(log, void)
     if not force:
         _check(session, log, void)
+    elif log.partitions > 1:
+        _check_messages(session, log, void)
     at = void.text(log.partitions)
     if dry_run:
         session.output.plan({"change": "declare void", "void": at, "commands": kinds, "count": len(kinds)})
@@ -103,6 +115,59 @@ def _check(session: Session, log: SourceLog, void: Position) -> None:
             f"the fold does not stop at @{at}, but at another command of @{void.offset}: give that one, or the entry",
             ExitCode.USAGE,
         )
+
+
+class _SentMessages:
+    """Hashes the messages that a refold sends, as its `Capture`."""
+
+    def __init__(self, state: PartitionState) -> None:
+        self._state = state
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget the messages: the state is the first one again."""
+        self._numbers = {
+            receiver: outbox.next_message_number for receiver, outbox in self._state.outboxes.items()
+        }
+        self.hash = blake2b(digest_size=16)
+
+    def folded(self, _: list[Outcome]) -> None:
+        """Add the messages of the record that was folded last."""
+        for receiver, outbox in self._state.outboxes.items():
+            known = self._numbers.get(receiver, 0)
+            self._numbers[receiver] = outbox.next_message_number
+            for relay in reversed(outbox.unacknowledged):
+                if relay.message_number < known:
+                    break
+                place = f"{receiver} {relay.message_number} {relay.offset} {relay.index} {relay.time} "
+                self.hash.update(place.encode() + encode_message(relay.message))
+
+
+def _check_messages(session: Session, log: SourceLog, void: Position) -> None:
+    """Check that a partition has sent the same messages without the void commands.
+
+    Raises:
+        CommandError: It has sent others, which the receivers have folded.
+    """
+    whole, without = (
+        _sent(session, log, void.partition, each) for each in ((), ((void.offset, void.index),))
+    )
+    if whole != without:
+        at = void.text(log.partitions)
+        raise CommandError(
+            f"other partitions have folded messages that depend on @{at}, and they would not fit the log without it. "
+            f"`foldb undo @{at}` puts back the items that a write changed.",
+            ExitCode.USAGE,
+        )
+
+
+def _sent(session: Session, log: SourceLog, partition: int, void: tuple[Void, ...]) -> bytes:
+    """Return a hash of the messages of a partition, up to the record at which the fold stops."""
+    state = initial_state(log, partition)
+    messages = _SentMessages(state)
+    with progress(session.settings, session.output.stderr, "fold", None), suppress(FoldError):
+        refold_log(state, log, partition, void=frozenset(void), capture=messages)
+    return messages.hash.digest()
 
 
 def _stop(session: Session, log: SourceLog, partition: int, *void: Void) -> int | None:

@@ -20,6 +20,7 @@ NAMES = ("Orders", "Cars")
 CLIENTS = 3
 HOUR_MS = 3_600_000
 
+_ATTEMPTS = 3  # the server answers each with an error after ten seconds
 _BEFORE_HORIZON = b"The history of this database begins at position"
 
 Item = dict[str, Any]
@@ -102,15 +103,15 @@ class Run:
         found = []
         for each in self.stored:
             past = f"{each.table}@{each.position}"
-            answer = ask(url, each.operation, each.named(past))
+            answer = _read_past(url, each.operation, each.named(past))
             data = answer.data.replace(past.encode(), each.table.encode())
-            if not _is_kept(each.position, horizon):
+            if not _are_kept(each.position, horizon):
                 if _BEFORE_HORIZON not in data:
                     found.append(Difference(each.operation, past, _BEFORE_HORIZON, data))
             elif data != each.data:
                 found.append(Difference(each.operation, past, each.data, data))
         for version in self.written:
-            if _is_kept(position_text(_before(version.position)), horizon):
+            if is_kept(_before(version.position), horizon):
                 found += _differing_version(url, version)
         return found
 
@@ -308,9 +309,13 @@ def differing(url: str, runs: list[Run], horizon: Horizon | None = None) -> list
     return [difference for run in runs for difference in run.differing(url, horizon or {})]
 
 
-def _is_kept(positions: str, horizon: Horizon) -> bool:
-    """Return whether no position is before the horizon of its partition."""
-    return all(each.offset >= horizon.get(each.partition, 0) for each in parse_positions(positions))
+def is_kept(position: NamedPosition, horizon: Horizon) -> bool:
+    """Return whether a position is not before the horizon of its partition."""
+    return position.offset >= horizon.get(position.partition, 0)
+
+
+def _are_kept(positions: str, horizon: Horizon) -> bool:
+    return all(is_kept(each, horizon) for each in parse_positions(positions))
 
 
 def _differing_version(url: str, version: Written) -> list[Difference]:
@@ -337,23 +342,38 @@ def _differing_version(url: str, version: Written) -> list[Difference]:
 
 def _item_at(url: str, version: Written, cut: NamedPosition) -> Answer:
     body = {"TableName": f"{version.table}@{position_text(cut)}", "Key": version.key, "ConsistentRead": True}
-    return ask(url, "GetItem", body)
+    return _read_past(url, "GetItem", body)
 
 
 def _is_written_at(url: str, version: Written, after: NamedPosition, answer: Answer) -> bool:
     """Return whether the next command, or a later one of the same entry, wrote the item or made the table again."""
-    if _table_id(url, version, after) != _table_id(url, version, version.position):
-        return "Item" not in answer.body
     window = {"From": position_text(version.position), "To": position_text(after)}
     body = {"TableName": version.table, "Key": version.key} | window
-    history = ask(url, "Foldb_20261121.ItemHistory", body).body
+    history = _read_past(url, "Foldb_20261121.ItemHistory", body).body
     later = [each for each in history.get("Versions", ()) if each["Kind"] != "refused"]
-    return bool(later) and later[0].get("Item") == answer.body.get("Item")
+    if later:
+        return bool(later[0].get("Item") == answer.body.get("Item"))
+    is_new = _table_id(url, version, after) != _table_id(url, version, version.position)
+    return is_new and "Item" not in answer.body
 
 
-def _table_id(url: str, version: Written, cut: NamedPosition) -> str:
-    described = ask(url, "DescribeTable", {"TableName": f"{version.table}@{position_text(cut)}"})
+def _table_id(url: str, version: Written, cut: NamedPosition) -> str | None:
+    """Return the id of a table at a cut; None if the catalog had deleted it, and a partition not yet."""
+    body = {"TableName": f"{version.table}@{position_text(cut)}"}
+    described = _read_past(url, "DescribeTable", body)
+    if described.status == 400 and b"ResourceNotFoundException" in described.data:
+        return None
+    assert described.status == 200, f"{body}: {described.status} {described.data!r}"
     return str(described.body["Table"]["TableId"])
+
+
+def _read_past(url: str, operation: str, body: dict[str, Any]) -> Answer:
+    """Send a request, and repeat it after an error of the server, as an SDK does: its history may be folded again."""
+    for _ in range(_ATTEMPTS - 1):
+        answer = ask(url, operation, body)
+        if answer.status < 500:
+            return answer
+    return ask(url, operation, body)
 
 
 def _before(position: NamedPosition) -> NamedPosition:

@@ -12,6 +12,8 @@ from foldb.log.local import LocalLog
 from foldb.materializer.fold import fold_record
 from foldb.materializer.refold import FoldError
 from tests.behaviour.cli.conftest import Foldb, at, lines
+from tests.support.raw import ask
+from tests.support.tables import table_request
 
 
 @pytest.fixture
@@ -145,3 +147,30 @@ def test_log_cat_passes_over_a_snapshot_of_void_records(folder: Path) -> None:
         path.unlink()
     assert lines(cli("log", "cat", "--from", last)) == rows
     assert "applied" == rows[0]["outcome"]
+
+
+def test_a_command_that_sent_messages_cannot_be_void(tmp_path: Path) -> None:
+    """Without it the partition would number its later messages again, and the receivers would ignore some of them."""
+    with foldb.serve(tmp_path, fsync="never", partitions=2) as server:
+        request = table_request("Cars", "pk:S", gsi={"by-kind": "kind:S"})
+        assert ask(server.endpoint_url, "CreateTable", request).status == 200
+        items = [{"pk": {"S": f"{n}"}, "kind": {"S": "k"}} for n in range(8)]
+        answers = [ask(server.endpoint_url, "PutItem", {"TableName": "Cars", "Item": each}) for each in items]
+    positions = [each.headers["x-foldb-position"] for each in answers]
+
+    skipped = [at(tmp_path)("log", "skip", each, "--force", "--yes") for each in positions]
+
+    refused = [each for each in skipped if each.exit_code == 2]
+    assert all("other partitions have folded messages that depend on" in each.stderr for each in refused)
+    partitions = {position.partition(":")[0] for position in positions}
+    assert partitions == {"1", "2"}
+    [sender] = {
+        position.partition(":")[0]
+        for position, each in zip(positions, skipped, strict=True)
+        if each in refused
+    }
+    assert len(refused) == sum(position.startswith(f"{sender}:") for position in positions)
+    with foldb.serve(tmp_path, fsync="never") as server:
+        cli = at(server.endpoint_url)
+        assert len(refused) == len(keys(cli)) == len(lines(cli("scan", "Cars", "--index", "by-kind")))
+        assert 0 == cli("verify").exit_code
