@@ -19,6 +19,7 @@ from foldb.log.local.filesystem import SystemFilesystem
 from foldb.log.local.reader import LogReader
 from foldb.materializer.history.epochs import open_history
 from foldb.materializer.history.history import FOLDER
+from foldb.server import clock
 from tests.support.raw import ask
 from tests.support.served import Process
 from tests.support.served import foldb as run_foldb
@@ -27,6 +28,7 @@ from tests.verification.crash.programs import with_moved_clock
 from tests.verification.histories.stored_answers import (
     NAMES,
     Horizon,
+    MoveClock,
     Run,
     differing,
     is_kept,
@@ -232,12 +234,31 @@ def _check(life: Life, *changes: str) -> None:
         life.check(url)
 
 
+@pytest.fixture
+def move_clock(monkeypatch: pytest.MonkeyPatch) -> MoveClock:
+    """Return a function that moves the clock of a server in this process."""
+    ahead, system_ms = [0], clock.system_ms
+    monkeypatch.setattr(clock, "system_ms", lambda: system_ms() + sum(ahead))
+    return ahead.append
+
+
 @pytest.mark.spec("H3", served=False)
 @pytest.mark.parametrize("partitions", [1, 4])
-def test_stored_answers_in_memory_are_given_again(partitions: int) -> None:
-    with foldb.serve(partitions=partitions, ttl_interval_ms=20) as server:
-        runs = live([server.endpoint_url], 0, steps=60)
-        assert sum(len(run.stored) for run in runs) > 60
+def test_stored_answers_in_memory_are_given_again(partitions: int, move_clock: MoveClock) -> None:
+    _check_in_memory(partitions, 0, 60, move_clock)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_more_answers_in_memory_are_given_again(partitions: int, seed: int, move_clock: MoveClock) -> None:
+    _check_in_memory(partitions, seed, 300, move_clock)
+
+
+def _check_in_memory(partitions: int, seed: int, steps: int, move_clock: MoveClock) -> None:
+    with foldb.serve(partitions=partitions, ttl_interval_ms=20, clock_step_ms=0) as server:
+        runs = live([server.endpoint_url], seed, steps, move_clock)
+        assert sum(len(run.stored) for run in runs) > steps
         assert [] == differing(server.endpoint_url, runs)
 
 
