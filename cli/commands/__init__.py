@@ -67,6 +67,10 @@ COMMANDS = {
         "commands.log.log:app",
         "Read, copy, back up and restore the log of a database. A server may run at the same time.",
     ),
+    "doctor": CommandModule(
+        "commands.doctor:doctor",
+        "Check a database and its machine: one line for each check, with the next step.",
+    ),
     "verify": CommandModule(
         "commands.verify:verify",
         "Read the whole log, check its chain of hashes, refold it from zero and compare digests.",

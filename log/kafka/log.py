@@ -175,6 +175,23 @@ class KafkaLog(WholeHistory):
         LogIdentity(self.log_id, ends, str(self.clients.address)).save(folder)
 
 
+def topic_problems(url: str, security: Security | None = None) -> tuple[list[str], list[str]]:
+    """Return the settings of a log's topic that are unsafe, and those with a warning. Blocks.
+
+    Raises:
+        LogError: The brokers cannot be reached, or there is no such topic.
+    """
+    clients = _clients(url, security)
+    name = clients.address.topic
+    with _admin(clients) as admin:
+        found = topic.find(admin, name)
+    if found is None:
+        raise LogError(
+            f"there is no topic {name} at {clients.address}: name the log of a database that `foldb serve` created"
+        )
+    return found.problems(), found.warnings()
+
+
 def _clients(url: str, security: Security | None) -> Clients:
     address, security = KafkaAddress.of(url), security or Security()
     if warning := security.warning(address):

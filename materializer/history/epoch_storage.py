@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
 
-from ...log.local.filesystem import SystemFilesystem, create_file, read_all
+from ...log.local.filesystem import Filesystem, SystemFilesystem, create_file, read_all
 from .engine import Engine, HistoryInUseError
 from .memory_engine import MemoryEngine
 
@@ -51,6 +51,16 @@ class EpochStorage(Protocol):
         ...
 
 
+def read_list(disk: Filesystem, folder: Path) -> bytes | None:
+    """Return the list of the epochs in a folder, which a process may have open; None if it is missing or damaged."""
+    try:
+        data = read_all(disk, folder / _LIST)
+    except FileNotFoundError:
+        return None
+    text = data[_CHECK_BYTES:]
+    return text if data[:_CHECK_BYTES] == _check(text) else None
+
+
 class EpochFolder:
     """An `EpochStorage` on disk."""
 
@@ -70,12 +80,7 @@ class EpochFolder:
 
     def read_list(self) -> bytes | None:
         """Return the list; None if it is missing or damaged."""
-        try:
-            data = read_all(self._disk, self._folder / _LIST)
-        except FileNotFoundError:
-            return None
-        text = data[_CHECK_BYTES:]
-        return text if data[:_CHECK_BYTES] == _check(text) else None
+        return read_list(self._disk, self._folder)
 
     def write_list(self, text: bytes) -> None:
         """Replace the list."""
