@@ -50,6 +50,9 @@ COMMANDS = {
     "undo": CommandModule(
         "commands.undo:undo", "Put back the items that a command, a transaction or a writer changed."
     ),
+    "load": CommandModule(
+        "commands.load:load", "Send a load of puts, gets, updates and queries to a table, and measure it."
+    ),
     "explain": CommandModule(
         "commands.explain:app", "Print the items that a request reads or would write, and its capacity units."
     ),

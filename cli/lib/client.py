@@ -96,6 +96,10 @@ class Client:
         """
         return self._retrying(f"{DYNAMODB}.{operation}", body)
 
+    def call_once(self, operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Call an operation without retries. The errors are those of `call`."""
+        return self._once(f"{DYNAMODB}.{operation}", body)
+
     def admin(self, operation: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call one of foldb's own operations. The errors are those of `call`."""
         return self._retrying(f"{ADMIN}.{operation}", body or {})
