@@ -46,7 +46,7 @@ COMMANDS = {
         "Print the items that differ between two states of a table, or of two tables.",
         has_ages=True,
     ),
-    "tx": CommandModule("commands.tx:tx", "Run a list of writes, or of gets, as one transaction."),
+    "tx": CommandModule("commands.tx:app", "Run a transaction, or print one that was run."),
     "undo": CommandModule(
         "commands.undo:undo", "Put back the items that a command, a transaction or a writer changed."
     ),

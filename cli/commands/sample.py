@@ -44,13 +44,15 @@ def show(
     name: Name,
     transaction: Annotated[
         str | None,
-        typer.Option("--transaction", metavar="NAME", help="Print only this transaction, for `foldb tx -`."),
+        typer.Option(
+            "--transaction", metavar="NAME", help="Print only this transaction, for `foldb tx run -`."
+        ),
     ] = None,
     prefix: Prefix = "",
 ) -> None:
     """Print the tables, items and queries of a sample, or one of its transactions.
 
-    Example: foldb sample show goods --transaction item001-to-cx1 | foldb tx -
+    Example: foldb sample show goods --transaction item001-to-cx1 | foldb tx run -
     """
     content = prefixed(_sample(name), prefix)
     if transaction is None:

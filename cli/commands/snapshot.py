@@ -13,7 +13,8 @@ from ...materializer.snapshots import KEPT, MadeSnapshot, SnapshotReport, Snapsh
 from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_history import end_of
-from ..lib.log_location import SourceArgument, SourceLog, source_of
+from ..lib.log_location import SourceLog, source_of
+from ..lib.options import SourceArgument
 from ..lib.output import counted, time_text
 from ..lib.progress import Advance, progress
 from ..lib.session import Session

@@ -1,17 +1,22 @@
-"""`foldb tx`: run a transaction."""
+"""`foldb tx`: run a transaction, or print one that was run."""
 
 from typing import Annotated, Any
 
 import typer
 
+from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.literals import Lifted
+from ..lib.options import SourceArgument
 from ..lib.session import Session, consumed
 from ..lib.values import plain_item, read_json, read_lines, typed_item, write_json
 from .item import update_expression
 
+app = CommandGroup(default="run")
 
-def tx(
+
+@app.command()
+def run(
     session: Session,
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON list of actions; - reads stdin.")],
     token: Annotated[
@@ -22,7 +27,9 @@ def tx(
         ),
     ] = None,
 ) -> None:
-    """An action is an object with one member: put, update, delete, check or get.
+    """Run a list of writes, or of gets, as one transaction. The word `run` may be left out.
+
+    An action is an object with one member: put, update, delete, check or get.
 
     {"put": {"table": T, "item": {...}}}, {"delete": {"table": T, "key": {...}}},
     {"update": {"table": T, "key": {...}, "set": "n = n + 1", "remove": "a", "if": "n < 10"}},
@@ -31,13 +38,13 @@ def tx(
     DynamoDB's TransactItems. If the transaction is cancelled, the reasons are printed as JSON to stderr and
     the exit code is 5.
 
-    Example: foldb tx map-item001-to-cx1.json
+    Example: foldb tx run map-item001-to-cx1.json
     """
     name = "stdin" if source == "-" else source
     actions = read_json("".join(read_lines(source)), name)
     if not isinstance(actions, list) or not all(isinstance(action, dict) for action in actions):
         raise CommandError(
-            f"{name} is not a list of actions: see the forms in `foldb tx --help`", ExitCode.USAGE
+            f"{name} is not a list of actions: see the forms in `foldb tx run --help`", ExitCode.USAGE
         )
     reads = bool(actions) and all("get" in action or "Get" in action for action in actions)
     items = actions if session.settings.typed else [_action(action) for action in actions]
@@ -48,6 +55,46 @@ def tx(
         _read(session, body)
     else:
         _write(session, body)
+
+
+@app.command()
+def show(
+    session: Session,
+    transaction: Annotated[
+        str,
+        typer.Argument(
+            metavar="POSITION|TOKEN",
+            help="A position of the transaction, as footers, `foldb log cat` and `foldb item history` print it, or its "
+            "ClientRequestToken.",
+        ),
+    ],
+    source: SourceArgument = None,
+) -> None:
+    """Print one transaction: its outcome and log times, each action, and the steps between its partitions.
+
+    An action has its partition, its outcome and images, and the reason if it cancelled the transaction; `held_by` is
+    the transaction that held its item then. The log is read, and folded from the newest snapshot before the
+    transaction. Of several transactions with the same token the first is printed.
+
+    Example: foldb tx show 10482.3
+    """
+    from ..lib.log_location import source_of
+    from ..lib.log_times import is_position  # `foldb tx run` needs neither the log nor the fold
+    from ..lib.transaction_history import place_of, places_of_token, transaction_row
+
+    found = source_of(session, source)
+    log = found.open()
+    by_position = is_position(transaction)
+    places = [place_of(log, transaction)] if by_position else places_of_token(log, transaction)
+    row = transaction_row(found, log, places[0], is_typed=session.settings.typed)
+    if session.output.draws:
+        session.output.row({name: value for name, value in row.items() if not isinstance(value, list)})
+        session.output.rows(row["actions"])
+        session.output.rows(row["steps"])
+    else:
+        session.output.row(row)
+    for other in places[1:]:
+        session.output.say(f"the same token was used at @{other.text(log.partitions)}")
 
 
 def _read(session: Session, body: dict[str, Any]) -> None:

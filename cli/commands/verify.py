@@ -19,7 +19,8 @@ from ...materializer.snapshots import Snapshots, snapshots_of_each
 from ...model.errors import LogError
 from ..lib.errors import CommandError, ExitCode
 from ..lib.log_heads import check_heads, read_heads
-from ..lib.log_location import LogServer, LogSource, SourceArgument, SourceLog, source_of
+from ..lib.log_location import LogServer, LogSource, SourceLog, source_of
+from ..lib.options import SourceArgument
 from ..lib.output import counted
 from ..lib.progress import Advance, progress
 from ..lib.session import Session

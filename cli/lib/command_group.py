@@ -19,6 +19,7 @@ from inspect import Parameter
 from typing import Any, Final, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -30,10 +31,20 @@ _CONTEXT: Final = "ctx"
 
 
 class CommandGroup(typer.Typer):
-    """The commands that share their first word."""
+    """The commands that share their first word.
 
-    def __init__(self) -> None:
-        super().__init__(no_args_is_help=True)
+    Args:
+        default: The command whose name may be left out: its words follow the first word of the group.
+    """
+
+    def __init__(self, default: str | None = None) -> None:
+        class Group(TyperGroup):
+            def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+                if default is not None and args and args[0] not in (*self.commands, "--help"):
+                    args = [default, *args]
+                return super().parse_args(ctx, args)
+
+        super().__init__(no_args_is_help=True, cls=Group)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Command], Command]:
         register = super().command(name, **settings)

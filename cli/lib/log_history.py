@@ -196,14 +196,15 @@ class LogHistory:
     def rows(self, records: Iterable[Record]) -> Iterator[HistoryRow]:
         """Yield a row for each command, and for each action of a transaction."""
         for record in records:
-            for index, (command, outcome) in enumerate(self._fold(record)):
+            for index, (command, outcome) in enumerate(self.fold(record)):
                 head = {
                     "position": Position(record.partition, record.offset, index).text(self.partitions),
                     "time": time_text(self.states[record.partition].log_time),
                 }
                 yield from (head | row for row in self._rows(command, outcome))
 
-    def _fold(self, record: Record) -> list[tuple[Command, Outcome]]:
+    def fold(self, record: Record) -> list[tuple[Command, Outcome]]:
+        """Fold the next record of its partition, and return its commands with their outcomes."""
         state = self.states[record.partition]
         if record.partition not in self._void:
             self._void[record.partition] = void_in(self._log, record.partition, state.next_offset)
@@ -221,31 +222,32 @@ class LogHistory:
         if isinstance(command, Transact):
             yield from self._transaction(command, outcome)
         elif isinstance(command, Put | Update | Delete):
-            yield self._of_action(command) | self._of_outcome(outcome) | _context(command)
+            yield self.action_row(command) | self.outcome_row(outcome) | context_of(command)
         elif isinstance(outcome, MessageFolded | Loaded):
-            yield self._of_command(command) | self._of_outcome(outcome) | _context(command)
+            yield self._of_command(command) | self.outcome_row(outcome) | context_of(command)
             for applied in outcome.applied:
-                yield self._of_action(applied.action) | self._of_outcome(applied)
+                yield self.action_row(applied.action) | self.outcome_row(applied)
         else:
-            yield self._of_command(command) | self._of_outcome(outcome) | _context(command)
+            yield self._of_command(command) | self.outcome_row(outcome) | context_of(command)
 
     def _transaction(self, command: Transact, outcome: Outcome) -> Iterator[HistoryRow]:
         for nth, action in enumerate(command.actions):
-            row: HistoryRow = {"transaction": f"{nth + 1} of {len(command.actions)}"} | self._of_action(
+            row: HistoryRow = {"transaction": f"{nth + 1} of {len(command.actions)}"} | self.action_row(
                 action
             )
             match outcome:
                 case Transacted(replayed=True):
                     row |= {"outcome": "replayed"}
                 case Transacted(actions=actions):
-                    row |= self._of_outcome(actions[nth])
+                    row |= self.outcome_row(actions[nth])
                 case TransactionRefused(error=error, units=units):
-                    row |= {"outcome": "refused", "units": units[nth]} | _reason(error, nth)
+                    row |= {"outcome": "refused", "units": units[nth]} | cancellation_of(error, nth)
                 case _:
-                    row |= self._of_outcome(outcome)
-            yield row | _context(command)
+                    row |= self.outcome_row(outcome)
+            yield row | context_of(command)
 
-    def _of_action(self, action: Action) -> HistoryRow:
+    def action_row(self, action: Action) -> HistoryRow:
+        """Return an action: the command, its table and key, and its expressions."""
         row: HistoryRow = {"command": type(action).__name__, **self._key(action.table, action.pk, action.sk)}
         expression = action.expression
         if expression is not None:
@@ -318,7 +320,7 @@ class LogHistory:
             case Prepare(transaction_number=number, actions=actions):
                 return {
                     "transaction": str(number),
-                    "actions": [self._of_action(action) for action in actions],
+                    "actions": [self.action_row(action) for action in actions],
                 }
         row = {"transaction": str(message.transaction_number)}
         match message:
@@ -330,7 +332,8 @@ class LogHistory:
                 return row | {"commit": True}
         return row
 
-    def _of_outcome(self, outcome: Outcome | CostOnly) -> HistoryRow:
+    def outcome_row(self, outcome: Outcome | CostOnly) -> HistoryRow:
+        """Return an outcome: its kind, units and images, or the error."""
         match outcome:
             case Applied(units=units, change=change):
                 indexes = (units.local or {}) | (units.glob or {})
@@ -362,7 +365,7 @@ class LogHistory:
                 return {"outcome": "applied"}
             case TransactionRefused(error=error):
                 return {"outcome": "refused", "error": _error(error)}
-        return self._of_outcome(outcome)
+        return self.outcome_row(outcome)
 
     def _change(self, change: Change | None) -> HistoryRow:
         if change is None:
@@ -381,7 +384,8 @@ class LogHistory:
         return self._tables[table_id][0] if table_id in self._tables else f"table {table_id}"
 
 
-def _context(command: Command) -> HistoryRow:
+def context_of(command: Command) -> HistoryRow:
+    """Return the author of a command: source, request id, principal and reason. {} if it has none."""
     if isinstance(command, Genesis | Digest | Relay | RelayAck | Barrier | Checkpoint):
         return {}
     context = command.context
@@ -408,7 +412,7 @@ def _error(error: RequestError) -> str:
     return f"{error.wire_name}: {error.message}"
 
 
-def _reason(error: RequestError, nth: int) -> HistoryRow:
+def cancellation_of(error: RequestError, nth: int) -> HistoryRow:
     """Return the reason why action `nth` cancelled its transaction. {} if another action did."""
     if not isinstance(error, TransactionCanceledError):
         return {"error": _error(error)}

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, TypeAlias
-
-import typer
+from typing import Any, Final, Protocol
 
 from ...log.commands import Entry, Position
 from ...log.copy import Deliveries
@@ -29,13 +27,6 @@ from .session import Session, existing, is_address
 KAFKA: Final = "kafka://"
 NODE_FILE: Final = "kafka.json"
 """The file by which a node on Kafka recognizes its log (log/kafka/log_identity.py, which imports the client)."""
-
-SOURCE: Final = "A database folder, kafka://HOST:PORT/NAMESPACE, or the address of a server"
-
-SourceArgument: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(metavar="[SOURCE]", show_default="the database of --db", help=f"{SOURCE}."),
-]
 
 
 class SourceLog(HashedLog, Protocol):

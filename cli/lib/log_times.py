@@ -16,13 +16,18 @@ from .output import time_text
 _POSITION = re.compile(r"@?([0-9]+:)?[0-9]+(\.[0-9]+)?")
 
 
+def is_position(text: str) -> bool:
+    """Return whether a text has the form of a position, or of several with commas."""
+    return _POSITION.fullmatch(text.partition(",")[0]) is not None
+
+
 def time_of(text: str) -> int | None:
     """Return the milliseconds since 1970 of a time. None: `text` is a position.
 
     Raises:
         CommandError: `text` is neither a time nor a position.
     """
-    if _POSITION.fullmatch(text.partition(",")[0]):
+    if is_position(text):
         return None
     return read_time(
         text,

@@ -1,7 +1,7 @@
 """Arguments and options that several commands share."""
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -30,6 +30,13 @@ SortOption: TypeAlias = Annotated[
         "sort attribute of an index, in their order.",
     ),
 ]
+SOURCE: Final = "A database folder, kafka://HOST:PORT/NAMESPACE, or the address of a server"
+
+SourceArgument: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="[SOURCE]", show_default="the database of --db", help=f"{SOURCE}."),
+]
+
 ValuesOption: TypeAlias = Annotated[
     Texts,
     typer.Option(

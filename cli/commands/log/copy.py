@@ -8,7 +8,8 @@ from ....log.copy import copy as copy_log
 from ....log.copy import first_entries
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import end_of
-from ...lib.log_location import SOURCE, open_log, opened_to_write
+from ...lib.log_location import open_log, opened_to_write
+from ...lib.options import SOURCE
 from ...lib.output import counted
 from ...lib.progress import progress
 from ...lib.session import Session

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from ...lib.log_heads import heads
-from ...lib.log_location import SourceArgument, source_of
+from ...lib.log_location import source_of
+from ...lib.options import SourceArgument
 from ...lib.output import counted
 from ...lib.progress import progress
 from ...lib.session import Session

@@ -13,8 +13,9 @@ from ....log.local.reader import LogReader
 from ...lib.command_group import CommandGroup
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import HistoryRow, LogHistory, end_of, in_order, read_position, state_before
-from ...lib.log_location import SourceArgument, SourceLog, open_log, source_of
+from ...lib.log_location import SourceLog, open_log, source_of
 from ...lib.log_times import first_places, last_places
+from ...lib.options import SourceArgument
 from ...lib.output import Output
 from ...lib.progress import progress
 from ...lib.session import Session

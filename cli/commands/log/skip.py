@@ -24,8 +24,8 @@ from ....model.errors import LogError
 from ....server.api.reasons import check_reason
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import SourceArgument, SourceLog, opened_to_write, source_of
-from ...lib.options import DryRun
+from ...lib.log_location import SourceLog, opened_to_write, source_of
+from ...lib.options import DryRun, SourceArgument
 from ...lib.progress import progress
 from ...lib.session import Session
 

@@ -15,9 +15,9 @@ from ....materializer.trim import TrimCut, TrimJob, plan
 from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
-from ...lib.log_location import LogServer, SourceArgument, SourceLog, opened_to_write, source_of
+from ...lib.log_location import LogServer, SourceLog, opened_to_write, source_of
 from ...lib.log_times import time_of
-from ...lib.options import DryRun
+from ...lib.options import DryRun, SourceArgument
 from ...lib.output import counted, time_text
 from ...lib.progress import progress
 from ...lib.session import Session

@@ -72,7 +72,7 @@ SCENE = """
     +sample list, +capacity plan, aws-config, key create, +key list, key revoke, sample load, sample show,
     +table list, +table describe, table wait, +partition of, +status, cluster status, cluster nodes,
     +item get, item update, +query, +scan, +explain get, explain query, explain scan, +explain put, explain update,
-    explain delete, tx, item delete, item put, table update, +wait,
+    explain delete, tx run, +tx show, item delete, item put, table update, +wait,
     +stream list, +stream describe, stream tail, +stream stats,
     trigger add, +trigger list, +trigger show, +trigger lag, trigger pause, trigger resume, +trigger replay,
     +trigger test, +trigger explain, +dlq list, +dlq show, dlq edit, dlq retry, dlq drop, trigger reset, trigger remove,
@@ -288,6 +288,8 @@ def prepare(stage: Stage, name: str) -> None:
 
 def remember(stage: Stage, name: str, ended: Ended) -> None:
     """Keep the names that later examples need."""
+    if name == "tx run":
+        [stage.words["10482.3"]] = re.findall(r"as of @(\S+)", plain(ended.stderr))
     if name == "key create":
         [key] = re.findall(r"FOLDB[A-Z0-9]+", plain(ended.stdout))
         stage.words["FOLDB7Q2M5K4T3X6J2WA"] = key

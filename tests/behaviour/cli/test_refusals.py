@@ -189,8 +189,8 @@ def test_a_setting_that_contradicts_the_database_is_refused(
     ("actions", "says"),
     [
         ("nonsense", "stdin is not JSON"),
-        ("{}", "stdin is not a list of actions: see the forms in `foldb tx --help`"),
-        ("[1]", "stdin is not a list of actions: see the forms in `foldb tx --help`"),
+        ("{}", "stdin is not a list of actions: see the forms in `foldb tx run --help`"),
+        ("[1]", "stdin is not a list of actions: see the forms in `foldb tx run --help`"),
         ("[" * 20_000, "stdin is nested too deeply"),
         ('[{"put":1}]', "an action has one member, one of put, update, delete, check, get"),
         ('[{"fly":{"table":"Music"}}]', "an action has one member, one of put, update, delete, check, get"),
