@@ -96,6 +96,13 @@ class Workload:
         ]
         return tuple(Step(key, "get", PAGE) for key in keys)
 
+    def contended(self) -> tuple[Step, ...]:
+        """Return a read of several items, or a transaction that writes some of them."""
+        draw = self.dice.choices(
+            (Workload._audit, Workload.read_lists, Workload._transfer, Workload.append), (25, 25, 20, 30)
+        )[0]
+        return draw(self)
+
     def _read_any(self) -> tuple[Step, ...]:
         register = f"r{self.dice.randrange(self._keys)}"
         account = f"a{self.dice.randrange(ACCOUNTS)}"

@@ -252,22 +252,12 @@ BUGS = [
     ),
     # Answers of several partitions
     bug(
-        "items of several partitions are read in isolation once",
-        """
-@ server/routing/router.py
--            if isinstance(items, RequestError) or isinstance(position, Position) or _conflict_in(items):
-+            if True:
-                 done(items, position)
-""",
-        ROUTER,
-    ),
-    bug(
         "a page that is full at the end of a partition says that it is the last",
         """
 @ server/routing/routed_scan.py
          if part.full:  # the page ends before this partition
 -            page.last = page.tail
-             self._finish()
+             return True
 """,
         SCANNING,
     ),

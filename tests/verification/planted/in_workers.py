@@ -203,7 +203,7 @@ BUGS = [
         "absent, present and absent again between two looks is no change",
         """
 @ materializer/consistent_partition.py
--            if key in held or (since is not None and self._recent.changed(key, since.offset)):
+-            if key in held or (since is not None and recent.changed(key, since.offset)):
 +            if key in held:
 """,
         WAITING,

@@ -26,15 +26,6 @@ _OTHERS = (*in_the_fold.BUGS, *in_partitions.BUGS, *in_transactions.BUGS)
 BUGS = [
     *(Bug(f"{each.what} (simulated)", each.edits, (HISTORIES,)) for each in _OTHERS if each.what in _AGAIN),
     bug(
-        "an item that changed between two looks is not noticed",
-        """
-@ materializer/recent_writes.py
--        return after < self._known_after or self._recent.get(key, self._older.get(key, -1)) > after
-+        return False
-""",
-        HISTORIES,
-    ),
-    bug(
         "an index entry is written twice, the second time late",
         """
 @ materializer/fold/messages.py

@@ -58,13 +58,19 @@ class Report:
     steps: int
 
 
-def simulate(seed: int, operations: int = OPERATIONS, say: Callable[[str], None] | None = None) -> Report:
-    """Run the history of a seed and check it; `say` receives its events.
+def simulate(
+    seed: int,
+    operations: int = OPERATIONS,
+    say: Callable[[str], None] | None = None,
+    *,
+    contended: bool = False,
+) -> Report:
+    """Run the history of a seed and check it; `say` receives its events. For `contended` see World.
 
     Raises:
         AssertionError: A check failed. A ViolationError is one.
     """
-    world = World(seed, say)
+    world = World(seed, say, contended=contended)
     with _bounds(world):
         _live(world, operations)
         _judge(world)

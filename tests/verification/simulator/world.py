@@ -30,9 +30,12 @@ class World:
         few_messages: Whether writes are refused above a few unacknowledged messages.
         table: The id of the history's table.
         captured: The ends of the logs, each time that a subscription was acknowledged.
+        contended: Whether six clients read and write the same few items, mostly in transactions.
     """
 
-    def __init__(self, seed: int, say: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, seed: int, say: Callable[[str], None] | None = None, *, contended: bool = False
+    ) -> None:
         self.dice = random.Random(seed)
         self.seed = seed
         self._say = say
@@ -51,6 +54,7 @@ class World:
         self.few_origins, self.few_messages = self.dice.random() < 0.15, self.dice.random() < 0.15
         self.table = 0
         self.captured: list[list[int]] = []
+        self.contended = contended
         self.ready_ms = 0
         self._askers: list[Client | TableClient | IndexReader | Subscriber] = []
         self._snapshots: dict[int, list[bytes]] = {}
@@ -80,6 +84,8 @@ class World:
         """Start clients with this number of requests together."""
         workload = Workload(self.history, self.dice, keys=6, transactions=self.dice.choice((0.2, 0.5, 0.9)))
         count = self.dice.choice((1, 3, 6))
+        if self.contended:
+            count, self.think = 6, 0.02
         self._askers += [Client(self, number, workload, operations // count) for number in range(count)]
         self._askers += [TableClient(self, number, 1) for number in range(self.dice.choice((0, 0, 1)))]
         self._askers += [IndexReader(self, number, 3) for number in range(self.dice.choice((0, 0, 1)))]

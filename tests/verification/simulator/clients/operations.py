@@ -55,7 +55,8 @@ class Client:
 
     def _next(self) -> None:
         if self.left > 0:
-            Request(self, self._workload.draw()).attempt()
+            draw = self._workload.contended if self._world.contended else self._workload.draw
+            Request(self, draw()).attempt()
 
     def ended(self, operation: Operation | None) -> None:
         """Continue after a request has ended."""
