@@ -90,6 +90,14 @@ COMMANDS = {
     "backup": CommandModule(
         "commands.backup:app", "Create, list, describe, delete and restore backups of tables."
     ),
+    "export": CommandModule(
+        "commands.export:export",
+        "Write a table as it is or was, or its changes between two cuts, to files or a folder.",
+    ),
+    "import": CommandModule(
+        "commands.import_:import_",
+        "Write the items of files or of exports to a table, or apply changes to it.",
+    ),
     "rebuild": CommandModule(
         "commands.rebuild:rebuild",
         "Make a table from the log again, compare it with the live table, and replace that.",

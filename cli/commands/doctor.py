@@ -27,8 +27,9 @@ from ...server.settings import kafka_variables
 from ..lib import machine_checks
 from ..lib.client import address
 from ..lib.errors import CommandError, ExitCode, of_foldb, of_system
-from ..lib.log_location import KAFKA, LogSource, SourceArgument, source_of
+from ..lib.log_location import KAFKA, LogSource, source_of
 from ..lib.machine_checks import Finding, Result
+from ..lib.options import SourceArgument
 from ..lib.output import Output, Row, counted, time_text
 from ..lib.session import Session, is_address
 from ..lib.settings import DEFAULT_URL, SessionSettings

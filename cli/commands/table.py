@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ..lib.batch_writer import BatchWriter
+from ..lib.batch_writer import BatchWriter, PlacedKey
 from ..lib.command_group import CommandGroup
 from ..lib.completion import complete_global_indexes
 from ..lib.data_model import read_model
@@ -314,9 +314,9 @@ def purge(
         progress(session.settings, session.output.stderr, name, items) as advance,
     ):
         found = Reading(client, "Scan", body, everything=True)
-        deleter = BatchWriter(client, shape, deletes=True)
+        deleter = BatchWriter(client, shape, words=("deleted", "run it again"))
         try:
-            deleter.load(((f"{name}: an item", key) for key in found.items()), advance)
+            deleter.load((PlacedKey(f"{name}: an item", key) for key in found.items()), advance)
         except KeyboardInterrupt as error:
             raise CommandError(
                 f"interrupted after {counted(deleter.written, 'item')}; run it again to continue",

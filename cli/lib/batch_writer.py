@@ -1,9 +1,9 @@
-"""Put or delete many items with BatchWriteItem, with retries, up to the first refused item."""
+"""Write many items with BatchWriteItem, with retries, up to the first refused item or without the refused ones."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...model.values import Item
 from .client import Client
@@ -15,7 +15,15 @@ from .session import consumed
 from .values import plain_item, write_json
 
 Placed: TypeAlias = tuple[str, Item]
-"""An item, or the key of one to delete, and its source for an error: `songs.jsonl line 32`."""
+"""An item, and its source for an error: `songs.jsonl line 32`."""
+
+
+class PlacedKey(NamedTuple):
+    """The key of an item to delete, and its source for an error."""
+
+    name: str
+    key: Item
+
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
@@ -45,9 +53,18 @@ class BatchWriter:
         shape: KeyArguments,
         *,
         is_typed: bool = False,
-        deletes: bool = False,
+        words: tuple[str, str] = ("written", "put them again"),
+        on_refused: Callable[[CommandError], None] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """Create a writer.
+
+        Args:
+            is_typed: Whether errors show keys in DynamoDB JSON.
+            words: The participle and the advice of errors.
+            on_refused: Receives the error of each refused item. None: the first one ends `load`.
+            sleep: Waits before a retry.
+        """
         self.written = 0
         self.unprocessed = 0
         self.units = Decimal(0)
@@ -55,12 +72,12 @@ class BatchWriter:
         self._table = shape.name
         self._keys = shape.key_names()
         self._is_typed = is_typed
-        self._deletes = deletes
-        self._done, self._again = ("deleted", "run it again") if deletes else ("written", "put them again")
+        self._done, self._again = words
+        self._on_refused = on_refused
         self._sleep = sleep
 
-    def load(self, items: Iterable[Placed], advance: Advance = lambda _: None) -> None:
-        """Write all items up to the first invalid or refused one.
+    def load(self, items: Iterable[Placed | PlacedKey], advance: Advance = lambda _: None) -> None:
+        """Write all items, and delete those of the keys, up to the first invalid or refused one.
 
         Raises:
             CommandError: `items` raised it, the server refused an item, cannot be reached or did not process all items.
@@ -99,32 +116,33 @@ class BatchWriter:
         except (KeyError, TypeError):
             return ""
 
-    def _put(self, batch: Sequence[Placed]) -> None:
+    def _put(self, batch: Sequence[Placed | PlacedKey]) -> None:
         """Write a batch. If it is refused, write its items one by one, up to the refused item."""
         try:
-            self._write([item for _, item in batch])
+            self._write(batch)
         except CommandError as error:
             if not _is_of_one_item(error):
                 raise
-            for name, item in batch:
-                self._put_alone(name, item)
+            for placed in batch:
+                self._put_alone(placed)
 
-    def _put_alone(self, name: str, item: Item) -> None:
+    def _put_alone(self, placed: Placed | PlacedKey) -> None:
         try:
-            self._write([item])
+            self._write([placed])
         except CommandError as error:
             if not _is_of_one_item(error):
                 raise
-            raise CommandError(f"{name}{self._key_of(item)}: {error.sentence}", error.code) from error
+            name, item = placed
+            refusal = CommandError(f"{name}{self._key_of(item)}: {error.sentence}", error.code)
+            if self._on_refused is None:
+                raise refusal from error
+            self._on_refused(refusal)
 
-    def _write(self, items: Sequence[Item]) -> None:
+    def _write(self, batch: Sequence[Placed | PlacedKey]) -> None:
         """Write up to BATCH items. A batch cannot hold a key twice, so the last item of a key replaces the others."""
-        last = {repr([item.get(name) for name in self._keys]): item for item in items}
-        waiting: list[Any] = [
-            {"DeleteRequest": {"Key": item}} if self._deletes else {"PutRequest": {"Item": item}}
-            for item in last.values()
-        ]
-        acknowledged = len(items) - len(waiting)
+        last = {repr([placed[1].get(name) for name in self._keys]): placed for placed in batch}
+        waiting: list[Any] = [_request(placed) for placed in last.values()]
+        acknowledged = len(batch) - len(waiting)
         for pause in (*_PAUSES_S, None):
             left = self._send(waiting)
             self.written += acknowledged + len(waiting) - len(left)
@@ -148,9 +166,17 @@ class BatchWriter:
         return self.key_text(item if self._is_typed else plain_item(item))
 
 
-def _batch(items: Iterator[Placed], size: int) -> tuple[list[Placed], CommandError | None]:
+def _request(placed: Placed | PlacedKey) -> dict[str, Any]:
+    if isinstance(placed, PlacedKey):
+        return {"DeleteRequest": {"Key": placed.key}}
+    return {"PutRequest": {"Item": placed[1]}}
+
+
+def _batch(
+    items: Iterator[Placed | PlacedKey], size: int
+) -> tuple[list[Placed | PlacedKey], CommandError | None]:
     """Return the next items, and the failure that ended `items`, if there is one."""
-    batch: list[Placed] = []
+    batch: list[Placed | PlacedKey] = []
     try:
         while len(batch) < size and (placed := next(items, None)) is not None:
             batch.append(placed)

@@ -40,7 +40,7 @@ def copy_from_log(session: Session, name: str, as_of: str, new: str, source: str
     Raises:
         CommandError: The log has no such table or cut, or the new table exists.
     """
-    past = _refold(open_log(session, source), session, name, as_of)
+    past = refold_table(open_log(session, source), session, name, as_of)
     _create(session, past.definition, new, f"{name}@{past.cut}")
     loader = BatchWriter(session.client, session.shape(new))
     with progress(session.settings, session.output.stderr, new, past.items) as advance:
@@ -54,7 +54,7 @@ def copy_from_log(session: Session, name: str, as_of: str, new: str, source: str
     session.output.say(f"{new}: {counted(past.items, 'item')} as of @{past.cut}")
 
 
-class _Past(NamedTuple):
+class PastTable(NamedTuple):
     """A table in the past.
 
     Attributes:
@@ -74,7 +74,12 @@ class _Past(NamedTuple):
         return sum(part.items.count for part in self.parts)
 
 
-def _refold(log: SourceLog, session: Session, name: str, as_of: str) -> _Past:
+def refold_table(log: SourceLog, session: Session, name: str, as_of: str) -> PastTable:
+    """Return a table of a log at a cut, in memory.
+
+    Raises:
+        CommandError: The log has no such table or cut.
+    """
     cut = _cut(log, as_of)
     parts = []
     records = sum(position.offset + 1 - log.begin(position.partition) for position in cut)
@@ -97,7 +102,7 @@ def _refold(log: SourceLog, session: Session, name: str, as_of: str) -> _Past:
                 hint = "" if last is None else f"; it existed until @{last}: give --as-of {last}"
                 raise CommandError(f"there is no table {name} at @{place}{hint}", ExitCode.NOT_FOUND)
             parts.append(table)
-    return _Past(Cut(tuple(cut)).text(log.partitions), parts)
+    return PastTable(Cut(tuple(cut)).text(log.partitions), parts)
 
 
 def _cut(log: SourceLog, as_of: str) -> list[Position]:
@@ -136,7 +141,7 @@ def _create(session: Session, definition: TableDefinition, new: str, origin: str
     until_settled(session, new)
 
 
-def _compare(session: Session, past: _Past, shape: KeyArguments) -> None:
+def _compare(session: Session, past: PastTable, shape: KeyArguments) -> None:
     """Read the new table and compare its items byte for byte.
 
     Raises:

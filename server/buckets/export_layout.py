@@ -148,16 +148,16 @@ class ExportWriter:
             (folder / key).mkdir(parents=True, exist_ok=True)
         (folder / facts.key / "_started").touch()
 
-    def add(self, item: Item) -> None:
-        """Write an item of a full export."""
-        self._add(encode_item(item, self._facts.format), item_size(item, MODERN))
+    def add(self, item: Item) -> int:
+        """Write an item of a full export. Return the bytes of its record."""
+        return self._add(encode_item(item, self._facts.format), item_size(item, MODERN))
 
-    def add_change(self, change: ItemChange) -> None:
-        """Write a change of an incremental export, with the images of its view."""
+    def add_change(self, change: ItemChange) -> int:
+        """Write a change of an incremental export, with the images of its view. Return the bytes of its record."""
         if self._facts.view == "NEW_IMAGE":
             change = change._replace(old=None)
         images = [image for image in (change.old, change.new) if image is not None]
-        self._add(
+        return self._add(
             encode_change(change, self._facts.format), sum(item_size(image, MODERN) for image in images)
         )
 
@@ -183,13 +183,14 @@ class ExportWriter:
             self._open.discard()
             self._open = None
 
-    def _add(self, line: bytes, size: int) -> None:
+    def _add(self, line: bytes, size: int) -> int:
         file = self._file()
         file.write(line)
         self.item_count += 1
         self.billed_bytes += size
         if file.size >= self._file_bytes:
             self.end_file()
+        return len(line)
 
     def _file(self) -> "_OpenFile":
         if self._open is None:

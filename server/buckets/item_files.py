@@ -16,7 +16,7 @@ offset, and reading goes on behind it. An item that is read has passed the check
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
@@ -81,8 +81,34 @@ class CsvOptions:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-class _RecordError(Exception):
+class RecordError(Exception):
     """A record is malformed. The text is the reason."""
+
+
+T = TypeVar("T")
+
+
+class _Place(Protocol):
+    """The place of the last record: the number of its first line, from 1, and the bytes before it."""
+
+    line: int
+    offset: int
+
+
+class Records(Generic[T], Iterator[T | MalformedRecord]):
+    """The records of a file, in its order, each parsed or malformed."""
+
+    def __init__(self, place: _Place, records: Iterator[T | MalformedRecord]) -> None:
+        self._place = place
+        self._records = records
+
+    def __next__(self) -> T | MalformedRecord:
+        return next(self._records)
+
+    @property
+    def line(self) -> int:
+        """The number of the first line of the last record, from 1."""
+        return self._place.line
 
 
 # Writing
@@ -114,28 +140,40 @@ def encode_change(change: ItemChange, file_format: ItemFormat) -> bytes:
 # Reading
 
 
-def read_items(
-    file: BinaryIO,
-    file_format: InputFormat,
-    csv: CsvOptions | None = None,
-) -> Iterator[Item | MalformedRecord]:
-    """Yield the items of a file, and an object for each malformed record, in the order of the file.
+def read_items(file: BinaryIO, file_format: InputFormat, csv: CsvOptions | None = None) -> Records[Item]:
+    """Return the items of a file.
 
-    Raises:
-        DamagedFileError: The compressed data is damaged.
-        MissingExtraError: The format needs a library that is not installed.
+    Iterating raises DamagedFileError if the compressed data is damaged, and MissingExtraError if the format needs a
+    library that is not installed.
     """
     if file_format == "CSV":
-        return _read_rows(_Lines(file), csv or CsvOptions())
-    return _read_lines(_Lines(file), _json_item if file_format == "DYNAMODB_JSON" else _ion_item)
+        rows = _Rows(_Lines(file), csv or CsvOptions())
+        return Records(rows, rows.items())
+    return read_lines(file, _json_item if file_format == "DYNAMODB_JSON" else _ion_item)
 
 
-def read_changes(
-    file: BinaryIO,
-    file_format: ItemFormat,
-) -> Iterator[ItemChange | MalformedRecord]:
-    """Yield the changes of a file of an incremental export. The errors are those of `read_items`."""
-    return _read_lines(_Lines(file), _json_change if file_format == "DYNAMODB_JSON" else _ion_change)
+def read_changes(file: BinaryIO, file_format: ItemFormat) -> Records[ItemChange]:
+    """Return the changes of a file of an incremental export. The errors are those of `read_items`."""
+    return read_lines(file, _json_change if file_format == "DYNAMODB_JSON" else _ion_change)
+
+
+def read_lines(file: BinaryIO, parse: Callable[[bytes], T]) -> Records[T]:
+    """Return the records of a file of lines, of which `parse` raises RecordError for a malformed one."""
+    lines = _Lines(file)
+    return Records(lines, _parsed(lines, parse))
+
+
+def canonical(item: Item, name: str) -> Item:
+    """Check an item as that of a request, make it canonical, and return it.
+
+    Raises:
+        RecordError: The item is not valid. The error calls it `name`.
+    """
+    try:
+        check_item(item, MODERN)
+    except RequestError as error:
+        raise RecordError(f"{name}: {error}") from None
+    return item
 
 
 class _Lines:
@@ -161,7 +199,7 @@ class _Lines:
         """Return the next line.
 
         Raises:
-            _RecordError: The line is too long. The next call returns the line after it.
+            RecordError: The line is too long. The next call returns the line after it.
         """
         data = self._file.readline(RECORD_BYTES_MAX)
         if not data:
@@ -174,13 +212,10 @@ class _Lines:
             return data
         while not data.endswith(b"\n") and (data := self._file.readline(RECORD_BYTES_MAX)):
             self._end += len(data)
-        raise _RecordError(f"the line is longer than {RECORD_BYTES_MAX >> 20} MiB")
+        raise RecordError(f"the line is longer than {RECORD_BYTES_MAX >> 20} MiB")
 
 
-T = TypeVar("T")
-
-
-def _read_lines(lines: _Lines, parse: Callable[[bytes], T]) -> Iterator[T | MalformedRecord]:
+def _parsed(lines: _Lines, parse: Callable[[bytes], T]) -> Iterator[T | MalformedRecord]:
     while True:
         try:
             line = next(lines, b"").strip()
@@ -188,7 +223,7 @@ def _read_lines(lines: _Lines, parse: Callable[[bytes], T]) -> Iterator[T | Malf
                 yield parse(line)
             elif lines.is_over:
                 return
-        except _RecordError as error:
+        except RecordError as error:
             yield MalformedRecord(lines.line, lines.offset, str(error))
 
 
@@ -210,7 +245,7 @@ def _ion_change(line: bytes) -> ItemChange:
         try:
             members = dict(members["Record"].items())
         except AttributeError:
-            raise _RecordError("Record is not a struct") from None
+            raise RecordError("Record is not a struct") from None
     return _change_of(members, ion.read_item)
 
 
@@ -218,9 +253,9 @@ def _json_members(line: bytes) -> dict[str, Any]:
     try:
         members = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise _RecordError(f"this is not JSON: {error}") from None
+        raise RecordError(f"this is not JSON: {error}") from None
     if type(members) is not dict:
-        raise _RecordError("this is not a JSON object")
+        raise RecordError("this is not a JSON object")
     return members
 
 
@@ -228,7 +263,7 @@ def _ion_members(line: bytes) -> dict[str, Any]:
     try:
         return ion.read(line)
     except ion.IonError as error:
-        raise _RecordError(str(error)) from None
+        raise RecordError(str(error)) from None
 
 
 def _same(image: Any) -> Any:
@@ -238,13 +273,13 @@ def _same(image: Any) -> Any:
 def _item_of(members: dict[str, Any], read: Callable[[Any], Any]) -> Item:
     if "Item" not in members:
         has_change = "Keys" in members or "Record" in members
-        raise _RecordError("this is a change of an incremental export" if has_change else "Item is missing")
+        raise RecordError("this is a change of an incremental export" if has_change else "Item is missing")
     return _checked(members["Item"], read, "Item")
 
 
 def _change_of(members: dict[str, Any], read: Callable[[Any], Any]) -> ItemChange:
     if "Keys" not in members:
-        raise _RecordError("this is an item of a full export" if "Item" in members else "Keys is missing")
+        raise RecordError("this is an item of a full export" if "Item" in members else "Keys is missing")
     old, new = (
         _checked(members[name], read, name) if name in members else None for name in ("OldImage", "NewImage")
     )
@@ -256,31 +291,12 @@ def _change_of(members: dict[str, Any], read: Callable[[Any], Any]) -> ItemChang
 
 
 def _checked(image: Any, read: Callable[[Any], Any], name: str) -> Item:
-    """Return an item in canonical form."""
+    """Return the item of an image."""
     try:
         item: Item = read(image)
-        check_item(item, MODERN)
-    except (RequestError, ion.IonError) as error:
-        raise _RecordError(f"{name}: {error}") from None
-    return item
-
-
-def _read_rows(lines: _Lines, options: CsvOptions) -> Iterator[Item | MalformedRecord]:
-    """Yield the items of a CSV file. An empty column is no attribute."""
-    rows = _Rows(lines, options.delimiter)
-    header = options.header
-    while not lines.is_over:
-        try:
-            row = next(rows, [])
-            if header is None and row:
-                header = _header_of(row)
-            elif row:
-                assert header is not None, "the first row is the header"
-                yield _item_of_row(row, header, options.types)
-        except _RecordError as error:
-            yield MalformedRecord(rows.line, rows.offset, str(error))
-            if header is None:
-                return  # the columns have no names
+    except ion.IonError as error:
+        raise RecordError(f"{name}: {error}") from None
+    return canonical(item, name)
 
 
 class _Rows:
@@ -290,34 +306,53 @@ class _Rows:
         line, offset: The place of the first line of the last row.
     """
 
-    def __init__(self, lines: _Lines, delimiter: str) -> None:
+    def __init__(self, lines: _Lines, options: CsvOptions) -> None:
         self.line = 0
         self.offset = 0
         self._lines = lines
+        self._options = options
         self._is_first = False
         # A limit of the whole process, 128 KB by default: a column may have an attribute of 400 KB.
         if csv.field_size_limit() < RECORD_BYTES_MAX:
             csv.field_size_limit(RECORD_BYTES_MAX)
-        self._reader = csv.reader(map(self._text, lines), delimiter=delimiter, strict=True)
+        self._reader = csv.reader(map(self._text, lines), delimiter=options.delimiter, strict=True)
 
-    def __iter__(self) -> Iterator[list[str]]:
-        return self
+    def items(self) -> Iterator[Item | MalformedRecord]:
+        """Yield the items. An empty column is no attribute."""
+        header = self._options.header
+        while not self._lines.is_over:
+            try:
+                row = self._next()
+                if header is None and row:
+                    header = _header_of(row)
+                elif row:
+                    assert header is not None, "the first row is the header"
+                    yield _item_of_row(row, header, self._options.types)
+            except RecordError as error:
+                self._begin()
+                yield MalformedRecord(self.line, self.offset, str(error))
+                if header is None:
+                    return  # the columns have no names
 
-    def __next__(self) -> list[str]:
-        """Return the next row.
+    def _next(self) -> list[str]:
+        """Return the next row; an empty one at the end.
 
         Raises:
-            _RecordError: The row is malformed. The next call returns the row behind it.
+            RecordError: The row is malformed. The next call returns the row behind it.
         """
         self._is_first = True
         try:
-            return next(self._reader)
+            return next(self._reader, [])
         except csv.Error as error:
-            raise _RecordError(f"this is not CSV: {error}") from None
+            raise RecordError(f"this is not CSV: {error}") from None
 
-    def _text(self, line: bytes) -> str:
+    def _begin(self) -> None:
+        """Set the place of the row, if this is its first line."""
         if self._is_first:
             self.line, self.offset, self._is_first = self._lines.line, self._lines.offset, False
+
+    def _text(self, line: bytes) -> str:
+        self._begin()
         # A byte that is not UTF-8 fails the check of its row, which is behind all lines of the row.
         return line.decode("utf-8-sig" if self._lines.line == 1 else "utf-8", "surrogateescape")
 
@@ -325,13 +360,13 @@ class _Rows:
 def _header_of(row: list[str]) -> list[str]:
     _check_text(row)
     if len(set(row)) < len(row) or "" in row:
-        raise _RecordError("the header has an empty or a repeated name")
+        raise RecordError("the header has an empty or a repeated name")
     return row
 
 
 def _item_of_row(row: list[str], header: Sequence[str], types: Mapping[str, str]) -> Item:
     if len(row) != len(header):
-        raise _RecordError(f"the row has {len(row)} columns, and the header {len(header)}")
+        raise RecordError(f"the row has {len(row)} columns, and the header {len(header)}")
     _check_text(row)
     item = {name: {types.get(name, "S"): text} for name, text in zip(header, row, strict=True) if text}
     return _checked(item, _same, "the row")
@@ -343,4 +378,4 @@ def _check_text(row: Sequence[str]) -> None:
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise _RecordError("the text is not UTF-8") from None
+                raise RecordError("the text is not UTF-8") from None

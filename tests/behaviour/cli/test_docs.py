@@ -1,6 +1,7 @@
 """The documents of the command line match its behaviour."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +64,10 @@ def test_every_exit_code_is_documented() -> None:
     ]
 
 
-def test_the_page_on_the_command_line_shows_real_output(cli: Foldb) -> None:
+def test_the_page_on_the_command_line_shows_real_output(
+    cli: Foldb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for the files of an export
     for step in steps((DOCS / "cli.md").read_text("utf-8")):
         assert step.output == run(cli, step.line), step.line
 

@@ -76,8 +76,8 @@ SCENE = """
     +stream list, +stream describe, stream tail, +stream stats,
     trigger add, +trigger list, +trigger show, +trigger lag, trigger pause, trigger resume, +trigger replay,
     +trigger test, +trigger explain, +dlq list, +dlq show, dlq edit, dlq retry, dlq drop, trigger reset, trigger remove,
-    +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild, restore, fork, backup create,
-    +backup list, +backup describe, backup restore, backup delete, log copy, table delete,
+    +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild, restore, fork,
+    export, import, backup create, +backup list, +backup describe, backup restore, backup delete, log copy, table delete,
     table create, log skip, upgrade
 """
 

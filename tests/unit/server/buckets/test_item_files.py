@@ -195,6 +195,7 @@ def test_a_long_line_is_skipped_in_bounded_memory(
     tracemalloc.stop()
 
     assert isinstance(long, MalformedRecord)
+    assert (1, 0) == long[:2]
     assert "the line is longer than" in long.reason
     assert [{"id": {"S": "a"}}] == rest if file_format == "CSV" else [BOOK] == rest
     assert peak < 4 << 20
