@@ -77,8 +77,8 @@ SCENE = """
     trigger add, +trigger list, +trigger show, +trigger lag, trigger pause, trigger resume, +trigger replay,
     +trigger test, +trigger explain, +dlq list, +dlq show, dlq edit, dlq retry, dlq drop, trigger reset, trigger remove,
     +log cat, +log tail, +log stats, +verify, snapshot make, +snapshot list, rebuild, restore, fork,
-    export, import, backup create, +backup list, +backup describe, backup restore, backup delete, log copy, table delete,
-    table create, log skip, upgrade
+    export, import, backup create, +backup list, +backup describe, backup restore, backup delete, log copy,
+    table delete, table create, log skip, upgrade
 """
 
 # Other exit codes than 0, with the reason.
