@@ -35,6 +35,7 @@ from ..log.local.writer import LOCK_NAME
 from ..model.durations import time_text
 from ..model.errors import CorruptionError, FoldbError, LogLockedError
 from ..model.sequence_numbers import position_of
+from ..model.tables import name_of
 from .fold.dump import digest
 from .fold.fold_record import Void
 from .fold.state import PartitionState
@@ -213,10 +214,17 @@ def bounds_of(state: PartitionState, retention_ms: int) -> list[Bound]:
 
 
 def _bounds_of_restores(state: PartitionState) -> Iterator[Bound]:
-    """Yield the cuts from which tables are, or may be, restored."""
+    """Yield the cuts from which tables are exported, and are, or may be, restored."""
     for backup in state.backups.values():
         reason = f"the backup {backup.name} of {backup.definition.name} has the items of {time_text(backup.cut_ms)}"
         yield Bound(TrimCut(time_ms=backup.cut_ms), reason)
+    for job in state.jobs.values():
+        if job.is_running and job.cut_ms is not None:
+            first_ms = job.cut_ms if job.since_ms is None else job.since_ms
+            reason = (
+                f"the export {job.id} of {name_of(job.table_arn)} reads the items of {time_text(first_ms)}"
+            )
+            yield Bound(TrimCut(time_ms=first_ms), reason)
     for table in state.tables.values():
         name, recovery, restore = table.definition.name, table.definition.recovery, table.definition.restore
         if recovery is not None:
@@ -225,7 +233,7 @@ def _bounds_of_restores(state: PartitionState) -> Iterator[Bound]:
                 f"{name} can be restored to any time since {time_text(earliest_ms)} (point-in-time recovery)"
             )
             yield Bound(TrimCut(time_ms=earliest_ms), reason)
-        if restore is not None and restore.in_progress:
+        if restore is not None and restore.in_progress and not restore.is_import:
             reason = f"{name} is being restored from the items of {time_text(restore.cut_ms)}"
             yield Bound(TrimCut(time_ms=restore.cut_ms), reason)
 

@@ -293,7 +293,7 @@ def _settings(definition: TableDefinition) -> dict[str, Any]:
         described["TableClassSummary"] = {"TableClass": definition.table_class}
         if definition.table_class_ms is not None:
             described["TableClassSummary"]["LastUpdateDateTime"] = seconds(definition.table_class_ms)
-    if definition.restore is not None:
+    if definition.restore is not None and not definition.restore.is_import:
         described["RestoreSummary"] = _restore(definition.restore)
     if definition.kms_key is not None:
         described["SSEDescription"] = _encryption(definition.kms_key)

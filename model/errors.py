@@ -11,6 +11,7 @@
     │   ├── LogLockedError                     another process writes this log
     │   ├── HorizonError                       a record was removed by a trim
     │   └── AppendUnknownError                 the entry may or may not have been written
+    ├── JobFailedError                       an export, import or bulk operation cannot go on
     ├── CorruptionError                      bytes in the log are damaged: stop
     ├── ForeignLogError                      the log belongs to another database
     └── NewerVersionError                    a later version of foldb wrote the log
@@ -277,10 +278,26 @@ class TransactionInProgressError(RequestError):
 
 
 class IdempotentParameterMismatchError(RequestError):
-    """The token was used for another request within ten minutes."""
+    """The token was used for another request: of a transaction within ten minutes, of a bulk put within eight hours."""
 
     message_member = "Message"
     default_message = "Idempotent request with the same token but different parameters"
+
+
+class ExportConflictError(RequestError):
+    """The token was used for another export within eight hours."""
+
+
+class ImportConflictError(RequestError):
+    """The token was used for another import within eight hours."""
+
+
+class ExportNotFoundError(RequestError):
+    """The export does not exist."""
+
+
+class ImportNotFoundError(RequestError):
+    """The import does not exist."""
 
 
 class ItemCollectionSizeLimitError(RequestError):
@@ -353,6 +370,10 @@ class InvalidRestoreTimeError(RequestError):
     )
 
 
+class InvalidExportTimeError(RequestError):
+    """The time of an export is outside the range from which the table can be restored."""
+
+
 class InternalServerError(RequestError):
     """An error of foldb; a write may or may not have been applied.
 
@@ -402,6 +423,20 @@ class AppendUnknownError(LogError):
 
     The process must assume neither: it stops, and the next start reads the log.
     """
+
+
+class JobFailedError(FoldbError):
+    """An export, import or bulk operation cannot go on.
+
+    Attributes:
+        code: The FailureCode in the description of the job.
+        message: The sentence of its FailureMessage.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 class CorruptionError(FoldbError):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from . import index_requests
 from .errors import LimitExceededError, ResourceInUseError, ValidationError
 from .index_requests import INVALID, update_indexes
+from .jobs import START_IMPORT, job_arn
 from .key_schema import KeySchema
 from .limits import Limits
 from .tables import IndexDefinition, OnDemand, Recovery, Restore, Stream, TableDefinition, Throughput, name_of
@@ -36,6 +37,9 @@ SHARD_AGE: Final = "ShardAgeMs"
 
 RESTORES: Final = ("RestoreTableToPointInTime", "RestoreTableFromBackup", "ForkTable")
 """The operations that create a table from a past state of another, from level 5."""
+
+FILLED: Final = (*RESTORES, START_IMPORT)
+"""The operations that create a table whose items follow."""
 
 CHANGES: Final = (
     "BillingMode",
@@ -124,16 +128,20 @@ def restore(
     tables: int = 0,
     units: tuple[int, int] = (0, 0),
 ) -> TableDefinition:
-    """Return the definition of a restored or forked table, which is CREATING until its items are loaded.
+    """Return the definition of a restored, forked or imported table, which is CREATING until its items are loaded.
 
     Args:
-        operation: A name of RESTORES.
-        request: The members of a CreateTable, and `Restore`: the source and the absolute cut.
+        operation: A name of FILLED.
+        request: The members of a CreateTable, and of a restored or forked table `Restore`: the source and the absolute
+            cut.
     """
-    origin, source = request["Restore"], request["Restore"]["Source"]
     definition = create(
         request, table_id=table_id, uuid=uuid, time_ms=time_ms, limits=limits, tables=tables, units=units
     )
+    if operation == START_IMPORT:
+        arn = job_arn(definition.arn, "import", uuid=uuid, time_ms=time_ms)
+        return replace(definition, restore=Restore(0, "", arn, time_ms, is_import=True))
+    origin, source = request["Restore"], request["Restore"]["Source"]
     restored = Restore(
         source_id=source["Id"],
         source_name=source["Name"],

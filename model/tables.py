@@ -123,6 +123,7 @@ class Restore:
 
     `backup_arn` is the backup that was restored, if it was one. A restore `in_progress` keeps the table CREATING. A cut
     by position has the text of its `positions`; `cut_ms` is their log time, at which the other partitions are read.
+    With `is_import` the items come from files: `source_arn` is the import, and `cut_ms` the time at which it began.
     """
 
     source_id: int
@@ -133,12 +134,15 @@ class Restore:
     is_fork: bool = False
     in_progress: bool = True
     positions: str | None = None
+    is_import: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return every field in canonical form. `positions` is left out if there are none."""
+        """Return every field in canonical form. `positions` is left out if there are none, `is_import` if false."""
         written = _fields(self) or {}
         if self.positions is None:
             del written["positions"]
+        if not self.is_import:
+            del written["is_import"]
         return written
 
 
@@ -198,7 +202,7 @@ class TableDefinition:
         billed_by_request_ms: The time of the last change to PAY_PER_REQUEST.
         kms_key: The key's ARN, if encryption by KMS is enabled.
         watched: Whether a subscription names the table.
-        restore: The origin of a restored or forked table.
+        restore: The origin of a restored, forked or imported table.
     """
 
     id: int

@@ -22,6 +22,7 @@ class SettingKeywords(TypedDict, total=False):
     history: bool
     history_retention_ms: int
     history_archive: str | Path | None
+    buckets: str | Path | None
     scrub_every_ms: int
     scrub_rate: int
     keys: str | Path | None

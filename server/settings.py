@@ -226,6 +226,17 @@ class Settings:
             "DIR",
         ),
     ] = None
+    buckets: Annotated[
+        Path | None,
+        Setting(
+            "Keep the files of exports, imports and bulk operations in this folder: the S3 bucket NAME is the folder "
+            "DIR/NAME, which must exist. On several nodes it must be the same folder. Without it these operations are "
+            "refused.",
+            Group.STORAGE,
+            "--buckets",
+            "DIR",
+        ),
+    ] = None
     scrub_every_ms: Annotated[
         int,
         Setting(
@@ -626,6 +637,10 @@ def check(settings: Settings) -> None:
     for name in ("history_retention_ms", "history_archive"):
         if getattr(settings, name) and (settings.path is None or settings.log is not None):
             raise SettingError(name, "only a log in a folder is trimmed.")
+    if settings.buckets is not None and not settings.buckets.is_dir():
+        raise SettingError(
+            "buckets", f"{settings.buckets} is not a folder. Make it, and a folder in it for each bucket."
+        )
     if settings.triggers is not None and not settings.triggers.is_dir():
         raise SettingError(
             "triggers", f"{settings.triggers} is not a folder. Name one with the files of triggers."

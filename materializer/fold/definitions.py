@@ -25,8 +25,9 @@ import orjson
 from ...log.commands import Defined, DefineTable, DefinitionApplied, IndexFilled, Settle
 from ...model import table_requests
 from ...model.errors import BackupNotFoundError, RequestError, ResourceInUseError, TableAlreadyExistsError
+from ...model.jobs import START_IMPORT
 from ...model.slots import CATALOG, data_partitions
-from ...model.table_requests import RESTORES, SHARD_AGE
+from ...model.table_requests import FILLED, SHARD_AGE
 from ...model.tables import SHARD_MS, TableDefinition, index_filled, settled
 from ...model.throughput import units_of
 from . import outcomes
@@ -45,7 +46,7 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     else:
         request.pop(SHARD_AGE, None)
     try:
-        if command.operation == "CreateTable" or command.operation in RESTORES:
+        if command.operation == "CreateTable" or command.operation in FILLED:
             definition = _create(state, command, request)
         else:
             table = state.tables.get(command.table)
@@ -142,12 +143,13 @@ def fold_index_filled(state: PartitionState, sender: int, message: IndexFilled, 
 
 
 def _create(state: PartitionState, command: DefineTable, request: dict[str, Any]) -> TableDefinition:
-    is_restore = command.operation in RESTORES
+    is_filled = command.operation in FILLED
+    is_restore = is_filled and command.operation != START_IMPORT
     if is_restore:
         backup_arn = request["Restore"].get("BackupArn")
         if backup_arn is not None and backup_arn not in state.backups:
             raise BackupNotFoundError(f"Backup not found: {backup_arn}")
-    make = partial(table_requests.restore, command.operation) if is_restore else table_requests.create
+    make = partial(table_requests.restore, command.operation) if is_filled else table_requests.create
     definition = make(
         request,
         table_id=state.next_id,

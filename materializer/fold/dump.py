@@ -1,6 +1,6 @@
 """The canonical form of a partition's state.
 
-    dump   ::= state origin* token* transactions feed talk voided* backup* restore* table* end
+    dump   ::= state origin* token* transactions feed talk voided* backup* restore* job* table* end
     transactions, feed: see transactions/frames.py, feed/frames.py
     talk   ::= rollout? received* (outbox message*)* deferred*   by partition; with several partitions
     table  ::= definition item* (index entry*)*       tables and indexes by id, items and entries in scan order
@@ -43,6 +43,7 @@ DEFERRED: Final = b"E"
 VOIDED: Final = b"Y"
 BACKUP: Final = b"A"
 RESTORE: Final = b"G"  # table and cursor of a restore in progress
+JOB: Final = b"J"
 ITEM: Final = b"I"  # of the table or index in the last TABLE or INDEX frame
 END: Final = b"."
 
@@ -173,6 +174,7 @@ def _messaging(state: PartitionState) -> Iterator[bytes]:
         [_json(VOIDED, [offset, index]) for offset, index in state.voided],
         [_json(BACKUP, state.backups[arn].to_json()) for arn in sorted(state.backups)],
         [_json(RESTORE, [table, state.restores[table].hex()]) for table in sorted(state.restores)],
+        [_json(JOB, job.to_json()) for job in state.jobs.values()],
     )
 
 

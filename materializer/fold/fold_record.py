@@ -41,10 +41,11 @@ from ...log.commands import (
 from ...log.log import HASH
 from ...model import numbers
 from ...model.errors import NewerVersionError, TransactionConflictError
+from ...model.jobs import JOB_COMMANDS
 from ...model.sequence_numbers import NEXT_COMMAND, sequence_number
 from ...model.slots import CATALOG
 from ...model.values import load
-from . import definitions, messages, restores
+from . import definitions, jobs, messages, restores
 from .feed.subscriptions import checkpoint, define_subscription
 from .indexes import backfill
 from .outcomes import Completed, Outcome, Refused, Skipped, change
@@ -139,6 +140,8 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
             return _expire(state, command, sequence_number)
         case DefineTable(operation="CreateBackup" | "DeleteBackup"):
             return restores.define_backup(state, command)
+        case DefineTable() if command.operation in JOB_COMMANDS:
+            return jobs.define_job(state, command, sequence_number)
         case DefineTable():
             return definitions.define(state, command, sequence_number)
         case Settle():

@@ -16,6 +16,7 @@ import orjson
 from ...log.binary import decode_first_message, decode_message
 from ...log.commands import Genesis, IndexEntry, IndexSent, Message, Relay
 from ...model.backups import Backup
+from ...model.jobs import Job
 from ...model.limits import limits_named
 from ...model.tables import TableDefinition
 from . import dump
@@ -144,6 +145,9 @@ class _Loader:
             case dump.RESTORE:
                 table_id, cursor = orjson.loads(payload)
                 self.state.restores[table_id] = bytes.fromhex(cursor)
+            case dump.JOB:
+                job = Job.from_json(orjson.loads(payload))
+                self.state.jobs[job.arn] = job
             case dump.END:
                 self.ended = True
             case _:

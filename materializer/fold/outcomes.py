@@ -14,6 +14,7 @@ from ...log.commands import Action, Context, Position
 from ...model.backups import Backup
 from ...model.capacity import write_units
 from ...model.errors import RequestError
+from ...model.jobs import Job
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored
@@ -188,6 +189,13 @@ class BackupDefined:
 
 
 @dataclass(slots=True)
+class JobDefined:
+    """A job began, or was changed; `job` is its state after the command."""
+
+    job: Job
+
+
+@dataclass(slots=True)
 class Loaded:
     """The items of a Load were stored; `applied` are their writes, in this partition only."""
 
@@ -287,5 +295,6 @@ Outcome: TypeAlias = (
     | MessageFolded
     | Failed
     | BackupDefined
+    | JobDefined
     | Loaded
 )

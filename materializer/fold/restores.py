@@ -17,6 +17,7 @@ from ...model.backups import backup
 from ...model.errors import BackupNotFoundError, TransactionConflictError
 from ...model.sequence_numbers import NEXT_COMMAND
 from ...model.slots import CATALOG
+from ...model.tables import TableDefinition
 from . import definitions
 from .outcomes import BackupDefined, Completed, Loaded, Outcome, Refused, Skipped
 from .state import PartitionState
@@ -58,11 +59,17 @@ def restore_progress(state: PartitionState, command: RestoreProgress, sequence_n
         state.restores[command.table] = command.cursor
         return Completed(progressed=True)
     state.restores.pop(command.table, None)
-    restored = replace(table.definition, restore=replace(restore, in_progress=False))
+    finish(state, table.definition, sequence_number)
+    return Completed(progressed=True)
+
+
+def finish(state: PartitionState, definition: TableDefinition, sequence_number: int) -> None:
+    """Roll out a table as ACTIVE that has all items of its source."""
+    assert definition.restore is not None, "the table is being restored"
+    restored = replace(definition, restore=replace(definition.restore, in_progress=False))
     definitions.redefine(state, restored, sequence_number)
     if state.partitions == 1:
         definitions.settle_here(state, restored, sequence_number)
-    return Completed(progressed=True)
 
 
 def define_backup(state: PartitionState, command: DefineTable) -> Outcome:

@@ -9,6 +9,7 @@
     ├── rollout                      definitions being sent to all partitions, at the catalog
     ├── streams, subscriptions       capture periods of tables, and the feed's consumers (feed/)
     ├── backups, restores            names of past states, and restores in progress, at the catalog (restores.py)
+    ├── jobs                         exports, imports and bulk operations, at the catalog (jobs.py)
     └── genesis, level, log time, next offset, next id
 
 The state depends only on the entries, so the same log produces the same state, byte for byte (`dump.py`). Only the
@@ -16,11 +17,12 @@ fold changes it.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.backups import Backup
+from ...model.jobs import Job
 from ...model.keys import slot
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
@@ -37,7 +39,7 @@ EXPRESSION_LEVEL: Final = 4
 """From this level on an update that creates an item reads its key, and NOT_CONTAINS in Expected requires its attribute.
 """
 HISTORY_LEVEL: Final = 5
-"""From this level on entries have a salt, and commands may have a reason; backups and restores exist."""
+"""From this level on entries have a salt, and commands may have a reason; backups, restores and jobs exist."""
 
 
 class Index:
@@ -166,6 +168,7 @@ class PartitionState:
         subscriptions: All subscriptions by name, at the catalog.
         backups: All backups by ARN, at the catalog.
         restores: The cursors of restores in progress that have reported one, by table id, at the catalog.
+        jobs: The jobs of the last 90 days by ARN, at the catalog, in the order in which they began.
         new_store: Makes the stores of new tables and indexes.
     """
 
@@ -190,6 +193,7 @@ class PartitionState:
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     backups: dict[str, Backup] = field(default_factory=dict)
     restores: dict[int, bytes] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
     new_store: NewStore = MemoryStore
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
@@ -226,12 +230,18 @@ class PartitionState:
         update_periods(self.periods, definition.id, definition, sequence_number, self.log_time)
 
     def drop(self, table_id: int, sequence_number: int) -> None:
-        """Delete a table from the command with that sequence number on."""
+        """Delete a table from the command with that sequence number on. That cancels its import."""
         table = self.tables.pop(table_id, None)
         if table is not None:
             del self.names[table.definition.name]
             self.restores.pop(table_id, None)
+            self._cancel_import(table_id)
             update_periods(self.periods, table_id, None, sequence_number, self.log_time)
+
+    def _cancel_import(self, table_id: int) -> None:
+        for job in self.jobs.values():
+            if job.table_id == table_id and job.kind == "import" and job.is_running:
+                self.jobs[job.arn] = replace(job, status="CANCELLED", ended_ms=self.log_time)
 
     def capture_periods(self, table_id: int) -> list[CapturePeriod]:
         """Return the capture periods of a table in this partition, in the order in which they began."""

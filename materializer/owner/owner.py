@@ -3,6 +3,7 @@
     messages for other partitions             Relay, RelayAck            relays.py
     commands that are due by the clock        Settle, Backfill, Expire   timers.py
     copies of items into restored tables      Load, RestoreProgress      restores.py
+    exports and bulk operations               JobProgress, Put           jobs.py
     transactions undecided for too long       Abandon
 
 The owner derives all of them from the state, after each folded entry, and decides none: the fold does. So an owner
@@ -13,11 +14,13 @@ owner with nothing to do proposes nothing: an idle log stays idle.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ...log.commands import Abandon, Context, Entry
+from ...log.commands import Abandon, Context, DefineTable, Entry
 from ..fold.state import PartitionState
 from ..fold.transactions.coordinator import ABANDON_AFTER_MS
 from ..history.requests import PartitionWithHistory
 from ..worker import Cancellable, Scheduler, Worker
+from .job_files import JobFiles
+from .jobs import Jobs
 from .relays import Relays
 from .restores import Restores
 from .timers import Proposer, Timers
@@ -36,6 +39,7 @@ class Owner:
         raises_level, table_delay: See Timers.
         sweep_interval: See Timers.
         lag_ms: See Relays.
+        files: The files of exports, imports and bulk operations; without them none runs.
     """
 
     def __init__(
@@ -49,11 +53,13 @@ class Owner:
         table_delay: float = 0.0,
         sweep_interval: float | None = 60.0,
         lag_ms: int = 0,
+        files: JobFiles | None = None,
     ) -> None:
         self._worker = worker
         self._state = worker.state
         self._stop_observing: Callable[[], None] | None = None
-        self._restores = Restores(worker, worker.state, partitions, scheduler)
+        self._restores = Restores(worker, worker.state, partitions, scheduler, files)
+        self._jobs = Jobs(worker, worker.state, partitions, scheduler, files)
         self._timers = Timers(
             worker,
             worker.state,
@@ -73,12 +79,15 @@ class Owner:
         """Begin with the current state."""
         self._stop_observing = self._worker.after_answers.add(self.folded)
         self._timers.start()
+        self._jobs.begin()
         self._relays.send()
         self._aborts.schedule()
 
     def folded(self, entry: Entry) -> None:
         """Schedule the work that the entry has caused."""
         self._timers.folded(entry)
+        if self._state.jobs and any(type(command) is DefineTable for command in entry.commands):
+            self._jobs.begin()
         if self._state.partitions > 1:
             self._relays.send()
             self._aborts.schedule()
@@ -89,6 +98,7 @@ class Owner:
             self._stop_observing()
         self._timers.close()
         self._restores.close()
+        self._jobs.close()
         self._relays.close()
         self._aborts.close()
 

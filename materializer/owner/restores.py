@@ -1,33 +1,32 @@
-"""The copies of items into tables that are being restored: a duty of the catalog's owner.
+"""The copies of items into tables that are being restored or imported: a duty of the catalog's owner.
 
-    page of the source at the cut ──► Load to the partitions that own the keys in the new table ──► RestoreProgress
+    page of the source ──► Load to the partitions that own the keys in the new table ──► RestoreProgress
         ──► next page, read in the meantime ... ──► RestoreProgress(done): the table becomes ACTIVE
 
-All that a copy needs is in the state: the source, the cut, and the cursor of the last RestoreProgress. So another owner
-continues, after a crash or a failover, with the page after the cursor. Two owners at once do no harm, because an item
-can be loaded twice. A page is loaded in portions, one per turn of the loop. A deleted table ends its copy.
+The source is the past of a table, or files (copy_sources.py). All that a copy needs is in the state: the source, and
+the cursor of the last progress. So another owner continues, after a crash or a failover, with the page after the
+cursor. Two owners at once do no harm, because an item can be loaded twice. A page is loaded in portions, one per turn
+of the loop. A deleted table ends its copy.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
-import orjson
-
-from ...log.commands import Context, Load, LoadedItem, Position, RestoreProgress
-from ...model.cuts import parse_positions
-from ...model.errors import RequestError, ResourceNotFoundError, ServiceUnavailableError
-from ...model.slots import CATALOG, data_partitions, partition_of_key
-from ...model.tables import Restore, TableDefinition
-from ...model.values import Item, item_size, load
+from ...log.commands import Context, Load, LoadedItem
+from ...model.errors import RequestError, ServiceUnavailableError
+from ...model.slots import CATALOG, partition_of_key
+from ...model.tables import TableDefinition
+from ...model.values import item_size, load
 from ..fold.outcomes import Failed, Outcome, Skipped
 from ..fold.state import PartitionState
-from ..history.history import PartitionCut, TimeCut
-from ..history.requests import PartitionWithHistory, PastAnswer
-from ..partition import Page, ResultPosition, ScanRequest
+from ..history.requests import PartitionWithHistory
+from ..partition import ResultPosition
 from ..worker import Cancellable, Scheduler
+from .copy_sources import CopySource, ImportSource, PastSource, SourcePage, key_of
+from .job_files import JobFiles
 from .timers import Proposer
 
 PAGE_ITEMS: Final = 5_000
@@ -58,6 +57,7 @@ class Restores:
         state: The state of the catalog.
         partitions: All partitions, by id; the caller may replace elements.
         scheduler: The loop.
+        files: The files of imports; without them no import runs.
     """
 
     def __init__(
@@ -66,11 +66,13 @@ class Restores:
         state: PartitionState,
         partitions: Sequence[PartitionWithHistory],
         scheduler: Scheduler,
+        files: JobFiles | None = None,
     ) -> None:
         self._catalog = catalog
         self._state = state
         self._partitions = partitions
         self._scheduler = scheduler
+        self._files = files
         self._copies: dict[int, Copy] = {}
         self._is_closed = False
 
@@ -78,12 +80,16 @@ class Restores:
         """Start the copy of a table that is being restored, unless it runs."""
         if self._is_closed or self._state.partition != CATALOG or table_id in self._copies:
             return
+        source = self._source(self._state.tables[table_id].definition)
+        if source is None:
+            return
         self._copies[table_id] = copy = Copy(
             self._catalog,
             self._state,
             self._partitions,
             self._scheduler,
             table_id,
+            source,
             ended=self._ended,
         )
         copy.advance()
@@ -93,28 +99,15 @@ class Restores:
         for copy in self._copies.values():
             copy.close()
 
+    def _source(self, definition: TableDefinition) -> CopySource | None:
+        restore = definition.restore
+        assert restore is not None, "a table that is being restored has a source"
+        if not restore.is_import:
+            return PastSource(self._state, self._partitions, definition)
+        return None if self._files is None else ImportSource(self._state, self._files, definition)
+
     def _ended(self, table_id: int) -> None:
         del self._copies[table_id]
-
-
-class Cursor(NamedTuple):
-    """The place in the source after which a copy continues: a partition, and a key there; None at its beginning.
-
-    The key is that of the last item as JSON. A RestoreProgress has the JSON array of both.
-    """
-
-    partition: int
-    key: bytes | None = None
-
-    def encode(self) -> bytes:
-        """Return the cursor as a RestoreProgress has it."""
-        return orjson.dumps([self.partition, None if self.key is None else self.key.decode()])
-
-    @classmethod
-    def decode(cls, data: bytes) -> "Cursor":
-        """Parse the bytes that `encode` returns."""
-        partition, key = orjson.loads(data)
-        return cls(partition, None if key is None else key.encode())
 
 
 class Copy:
@@ -127,6 +120,7 @@ class Copy:
         partitions: Sequence[PartitionWithHistory],
         scheduler: Scheduler,
         table_id: int,
+        source: CopySource,
         *,
         ended: Callable[[int], None],
     ) -> None:
@@ -135,17 +129,18 @@ class Copy:
         self._partitions = partitions
         self._scheduler = scheduler
         self._table_id = table_id
+        self._source = source
         self._ended = ended
         self._timer: Cancellable | None = None
         self._is_closed = False
         self._has_failed = False
         # The read of a page: its cursor, its answer if it came before it was needed, and whether the copy waits for it.
-        self._reading: Cursor | None = None
-        self._ahead: PastAnswer | RequestError | None = None
+        self._reading: bytes | None = None
+        self._ahead: SourcePage | RequestError | None = None
         self._is_awaited = False
         # The page that is being loaded: its items, and the cursor after it.
         self._items: Iterator[bytes] = iter(())
-        self._following = Cursor(0)
+        self._following = b""
         self._positions: dict[int, ResultPosition] = {}  # of the last Load of the page, by partition
         self._unanswered = 0
         self._error: RequestError | None = None
@@ -153,31 +148,30 @@ class Copy:
     def advance(self) -> None:
         """Read the page after the cursor in the state."""
         self._timer = None
-        definition = self._definition
-        if definition is None or definition.restore is None:
+        if self._definition is None:
+            self._source.close()
             self._ended(self._table_id)
             return
         if not self._state.is_applied_everywhere(self._state.rollout.version):
             self._timer = self._scheduler.call_later(_POLL_SECONDS, self.advance)
             return
-        own = data_partitions(self._state.partitions)
-        progress = self._state.restores.get(self._table_id)
-        cursor = Cursor.decode(progress) if progress else Cursor(own.start)
-        if cursor.partition not in own:
+        cursor = self._source.cursor
+        if self._source.is_end(cursor):
             self._report(cursor, done=True)
             return
         if self._reading != cursor:
-            self._read(definition, cursor)
+            self._read(cursor)
         answer, self._ahead = self._ahead, None
         self._is_awaited = answer is None
         if answer is not None:
-            self._on_page(cursor, answer)
+            self._on_page(answer)
 
     def close(self) -> None:
         """Stop; commands in flight complete by themselves."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._source.close()
 
     @property
     def _definition(self) -> TableDefinition | None:
@@ -187,42 +181,31 @@ class Copy:
             return None
         return table.definition
 
-    def _read(self, definition: TableDefinition, cursor: Cursor) -> None:
+    def _read(self, cursor: bytes) -> None:
         """Read the page after a cursor, now or while the page before it is loaded."""
-        assert definition.restore is not None, "a table that is being restored has a source"
         self._reading, self._ahead, self._is_awaited = cursor, None, False
-        start = None if cursor.key is None else _key(definition, load(cursor.key))
-        request = ScanRequest(definition.restore.source_id, None, start=start, limit=PAGE_ITEMS)
-        source = self._partitions[cursor.partition]
-        cut = _cut(definition.restore, cursor.partition)
-        source.as_of(cut, request, lambda answer, _: self._on_read(cursor, answer))
+        self._source.read(cursor, partial(self._on_read, cursor))
 
-    def _on_read(self, cursor: Cursor, answer: PastAnswer | RequestError) -> None:
+    def _on_read(self, cursor: bytes, answer: SourcePage | RequestError) -> None:
         if cursor != self._reading:
             return  # the copy was tried again since
         if self._is_awaited:
             self._is_awaited = False
-            self._on_page(cursor, answer)
+            self._on_page(answer)
         else:
             self._ahead = answer
 
-    def _on_page(self, cursor: Cursor, answer: PastAnswer | RequestError) -> None:
+    def _on_page(self, answer: SourcePage | RequestError) -> None:
         self._reading = None
-        self._following = Cursor(cursor.partition + 1)
-        if isinstance(answer, ResourceNotFoundError):  # the partition had no such table at the cut
-            self._report(self._following)
-        elif isinstance(answer, RequestError):
+        if isinstance(answer, RequestError):
             self._retry(answer)
-        else:
-            assert isinstance(answer, Page), "the answer to a scan is a page"
-            definition = self._definition
-            if answer.last is not None:
-                self._following = Cursor(cursor.partition, answer.last)
-                if definition is not None:
-                    self._read(definition, self._following)
-            self._items = iter(answer.items)
-            self._positions = {}
-            self._load_portion()
+            return
+        self._following = answer.following
+        if answer.has_more and self._definition is not None:
+            self._read(self._following)
+        self._items = iter(answer.items)
+        self._positions = {}
+        self._load_portion()
 
     def _load_portion(self) -> None:
         """Load the next items of the page; after the last one wait until the indexes have all of them."""
@@ -243,7 +226,7 @@ class Copy:
         size = 0
         for data in islice(self._items, PORTION_ITEMS):
             item = load(data)
-            pk, sk = _key(definition, item)
+            pk, sk = key_of(definition.key, item)
             owner = partition_of_key(definition.id, pk, self._state.partitions)
             loaded = LoadedItem(pk, sk, data, item_size(item, self._state.limits))
             batches.setdefault(owner, []).append(loaded)
@@ -293,9 +276,9 @@ class Copy:
         else:
             self._timer = self._scheduler.call_later(0, self._proceed)
 
-    def _report(self, cursor: Cursor, *, done: bool = False) -> None:
+    def _report(self, cursor: bytes, *, done: bool = False) -> None:
         """Append that all items up to the cursor are loaded, and continue there."""
-        command = RestoreProgress(self._table_id, cursor.encode(), done, _RESTORER)
+        command = self._source.progress(cursor, done=done)
         self._catalog.submit(command, _COMMAND_BYTES, self._on_reported)
 
     def _on_reported(self, outcome: Outcome, _: ResultPosition) -> None:
@@ -317,19 +300,3 @@ class Copy:
             )
         if not self._is_closed:
             self._timer = self._scheduler.call_later(_RETRY_SECONDS, self.advance)
-
-
-def _cut(restore: Restore, partition_id: int) -> PartitionCut:
-    """Return the cut of a partition: its position if the restore names one, otherwise the time."""
-    for named in parse_positions(restore.positions) if restore.positions else ():
-        if (named.partition or 0) == partition_id:
-            return Position(partition_id, named.offset, named.index)
-    return TimeCut(restore.cut_ms)
-
-
-def _key(definition: TableDefinition, item: Item) -> tuple[bytes, bytes]:
-    """Return the key of an item of the source, which has the same key schema."""
-    pk, sk = definition.key.pk(item), definition.key.sk(item)
-    assert pk is not None, "an item has its partition key"
-    assert sk is not None, "an item has its sort key"
-    return pk, sk

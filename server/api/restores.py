@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...materializer.fold.state import Table
 from ...model.errors import RequestError, TableAlreadyExistsError, TableInUseError, TableNotFoundError
 from ...model.table_copies import copy_request
-from ...model.tables import TableDefinition, name_of
+from ...model.tables import TableDefinition, name_of, restorable_from
 from ..async_calls import call
 from ..auth.rights import Right, check_history
 from ..database import Database
@@ -64,6 +64,19 @@ async def present_time(database: Database) -> int:
     if isinstance(found, RequestError):
         raise found
     return found
+
+
+def restorable_time(database: Database, source: TableDefinition, seconds: float, now_ms: int) -> int | None:
+    """Return a time of a request in milliseconds, or None if the source cannot be restored to it.
+
+    SDKs send whole seconds, so a time in the second of EarliestRestorableDateTime means that time.
+    """
+    assert source.recovery is not None, "the recovery is enabled"
+    earliest_ms = restorable_from(source.recovery, now_ms, database.log.horizon_ms or 0)
+    time_ms = round(seconds * 1000)
+    if time_ms // 1000 == earliest_ms // 1000:
+        time_ms = max(time_ms, earliest_ms)
+    return time_ms if earliest_ms <= time_ms <= now_ms else None
 
 
 def check_source(reply: Reply, name: str) -> None:

@@ -45,8 +45,25 @@ def create(
 
     `restore` is the source of such a copy (model/table_copies.py).
     """
+    table_id = new_uuid(database)
+    body = check_create(database, body, table_id)
+    answer = partial(describe_to, database, reply, "TableDescription", None)
+    if restore is not None:
+        body = {**body, RESTORE: restore}
+    _submit(database, operation, body, reply, answer, uuid=table_id)
+
+
+def new_uuid(database: Database) -> str:
+    return str(uuid.UUID(bytes=database.random_bytes(16), version=4))
+
+
+def check_create(database: Database, body: dict[str, Any], table_id: str) -> dict[str, Any]:
+    """Check the members of a CreateTable against the current tables, and return them as they are written to the log.
+
+    Raises:
+        ValidationError, LimitExceededError: The table cannot be created.
+    """
     body = table_rules.admit("CreateTable", body)
-    table_id = str(uuid.UUID(bytes=database.random_bytes(16), version=4))
     table_requests.create(
         body,
         table_id=database.state.next_id,
@@ -56,10 +73,7 @@ def create(
         tables=len(database.state.tables),
         units=units_of(table.definition for table in database.state.tables.values()),
     )
-    answer = partial(describe_to, database, reply, "TableDescription", None)
-    if restore is not None:
-        body = {**body, RESTORE: restore}
-    _submit(database, operation, body, reply, answer, uuid=table_id)
+    return body
 
 
 def change(

@@ -10,6 +10,7 @@ Data files have the suffix `.ion.gz` in Ion. A checksum is the MD5 in base64. Th
 bucket, which is a folder here. An export without manifest-summary.json is not complete.
 """
 
+import os
 from base64 import b32encode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -202,10 +203,8 @@ class ExportWriter:
     def _manifest(self, name: str, content: bytes) -> None:
         """Write a manifest and its checksum. The summary must appear whole: it shows that the export is complete."""
         folder = self._folder / self._facts.key
-        (folder / f"{name}.md5").write_bytes(_checksum(content).encode())
-        part = folder / f"{name}.part"
-        part.write_bytes(content)
-        part.replace(folder / f"{name}.json")
+        write_file(folder / f"{name}.md5", _checksum(content).encode())
+        write_file(folder / f"{name}.json", content)
 
     def _summary(self, end_ms: int) -> dict[str, Any]:
         facts = self._facts
@@ -245,7 +244,8 @@ class _OpenFile:
         self._key = key
         self._count = 0
         self._path = folder / key
-        self._file = _Hashing(self._path.open("wb"))
+        self._part = _part(self._path)
+        self._file = _Hashing(self._part.open("wb"))
         self._content = compressing(self._file, "GZIP")  # type: ignore[arg-type]  # it only writes
 
     def write(self, line: bytes) -> None:
@@ -256,6 +256,7 @@ class _OpenFile:
     def close(self) -> DataFile:
         self._content.close()
         self._file.close()
+        _name(self._part, self._path)
         digest = self._file.md5.digest()
         # S3's tag of an object that was uploaded in one part.
         etag = f"{md5(digest, usedforsecurity=False).hexdigest()}-1"
@@ -264,7 +265,34 @@ class _OpenFile:
     def discard(self) -> None:
         self._content.close()
         self._file.close()
-        self._path.unlink()
+        self._part.unlink()
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file durably. It appears whole, or not at all."""
+    part = _part(path)
+    part.write_bytes(content)
+    _name(part, path)
+
+
+def _part(path: Path) -> Path:
+    """Return the path of a file while it is being written."""
+    return path.with_name(f"{path.name}.part")
+
+
+def _name(part: Path, path: Path) -> None:
+    """Sync a file that is complete, and give it its name."""
+    _sync(part)
+    part.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _Hashing:

@@ -32,6 +32,7 @@ from ...materializer.fold.outcomes import (
     Completed,
     CostOnly,
     Failed,
+    JobDefined,
     Loaded,
     MessageFolded,
     Outcome,
@@ -77,6 +78,7 @@ from ...model.errors import (
     ThrottlingError,
     TransactionCanceledError,
 )
+from ...model.jobs import Job
 from ...model.limits import Limits
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
@@ -155,6 +157,7 @@ register(Context, Converter(_encode_context, Context.of_either))
 register(TableDefinition, _json_of(TableDefinition.from_json))
 register(Subscription, _json_of(Subscription.from_json))
 register(Backup, _json_of(Backup.from_json))
+register(Job, _json_of(Job.from_json))
 
 
 # Positions, keys and items
@@ -464,6 +467,7 @@ _KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
     _plainly(WireMessage(Subscribed)),
     _plainly(WireMessage(BackupDefined)),
     _plainly(WireMessage(Loaded, omit=("applied",))),
+    _plainly(WireMessage(JobDefined)),
 ]
 _ENCODERS: Final = {kind: (tag, encode) for tag, (kind, encode, _) in enumerate(_KINDS)}
 _DECODERS: Final = [decode for _, _, decode in _KINDS]

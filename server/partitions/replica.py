@@ -28,7 +28,9 @@ from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
+from ...model.limits import limits_named
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
+from ..buckets.job_files import BucketFiles
 from ..history.process import HistoryProcess
 from ..history.reader import PastReader
 from ..history.thread import HistoryThread
@@ -175,6 +177,9 @@ class Partitions:
 
         self._writing = ThreadExecutor("changes, written", deliver)
         self._reading_files = ThreadExecutor("changes, read", deliver)
+        self._jobs = ThreadExecutor("files of jobs", deliver)
+        limits = limits_named(log.genesis(0).limits)
+        self._job_files = BucketFiles(settings.buckets, self._jobs, limits)
         self.past_reads = PastReads(self._past_reader(deliver), loop, log, self._is_shared)
 
     def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
@@ -288,6 +293,7 @@ class Partitions:
             await hosted.close(leave_digest=leave_digest)
         await asyncio.to_thread(self._writing.close)
         await asyncio.to_thread(self._reading_files.close)
+        await asyncio.to_thread(self._jobs.close)
 
     def states(self) -> list[PartitionState]:
         return [hosted.state for hosted in self.hosted.values()]
@@ -382,4 +388,5 @@ class Partitions:
             table_delay=settings.table_delay_ms / 1000,
             sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
             lag_ms=settings.index_lag_ms,
+            files=self._job_files,
         )

@@ -12,12 +12,20 @@ from ....model.errors import (
     RequestError,
     ValidationError,
 )
-from ....model.tables import TableDefinition, restorable_from
+from ....model.tables import TableDefinition
 from ...auth.rights import Demand, Right
 from ...database import Database
 from ..operation import operation
 from ..reply import Reply
-from ..restores import Copy, check_source, check_target, find_latest_time, find_table, start
+from ..restores import (
+    Copy,
+    check_source,
+    check_target,
+    find_latest_time,
+    find_table,
+    restorable_time,
+    start,
+)
 from .backups import find_backup
 
 
@@ -97,18 +105,12 @@ def _check_time(source: TableDefinition, body: dict[str, Any]) -> None:
 def _restore_time(database: Database, source: TableDefinition, body: dict[str, Any], now_ms: int) -> int:
     """Return the time of the request in milliseconds.
 
-    SDKs send whole seconds, so a time in the second of EarliestRestorableDateTime means that time.
-
     Raises:
         InvalidRestoreTimeError: The time is outside the restorable range.
     """
     if "RestoreDateTime" not in body:
         return now_ms
-    assert source.recovery is not None, "the recovery is enabled"
-    earliest_ms = restorable_from(source.recovery, now_ms, database.log.horizon_ms or 0)
-    time_ms: int = round(body["RestoreDateTime"] * 1000)
-    if time_ms // 1000 == earliest_ms // 1000:
-        time_ms = max(time_ms, earliest_ms)
-    if not earliest_ms <= time_ms <= now_ms:
+    time_ms = restorable_time(database, source, body["RestoreDateTime"], now_ms)
+    if time_ms is None:
         raise InvalidRestoreTimeError
     return time_ms
