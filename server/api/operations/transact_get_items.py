@@ -1,7 +1,7 @@
 """TransactGetItems: up to a hundred items, read in isolation.
 
-The items of one partition are read at one position of its log. The items of several partitions are read twice; a key
-that a transaction locks, or that is written between the reads, cancels the request with a conflict as its reason.
+The items are of one state (server/routing). On Kafka a read of several partitions is cancelled, with a conflict as its
+reason, if each of its attempts has met a write.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -26,7 +26,7 @@ def test_no_history_is_wrong(first: int) -> None:
         assert not isinstance(wrong, str), wrong
 
 
-@pytest.mark.guarantee("G30")
+@pytest.mark.guarantee("G54")
 def test_no_history_of_contending_reads_is_wrong() -> None:
     """The two reads of an isolated read meet writes, transactions and lost nodes."""
     for seed in CONTENDED:

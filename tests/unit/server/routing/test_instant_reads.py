@@ -116,7 +116,7 @@ def decided(*others: Action, **table: Any) -> Instants:
     return instants
 
 
-@pytest.mark.guarantee("G30")
+@pytest.mark.guarantee("G54")
 def test_a_decided_transaction_counts_where_it_is_not_applied() -> None:
     instants = decided()
 
@@ -132,7 +132,7 @@ def test_an_eventually_consistent_page_has_what_is_applied() -> None:
     assert ["1", "1", "2"] == sorted(instants.scan())
 
 
-@pytest.mark.guarantee("G30")
+@pytest.mark.guarantee("G54")
 def test_an_undecided_transaction_counts_nowhere() -> None:
     instants = Instants()
     instants.hold_up(FIRST, anything)
@@ -212,7 +212,7 @@ def short_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instant_reads, "PORTION_BYTES", 1)
 
 
-@pytest.mark.guarantee("G30")
+@pytest.mark.guarantee("G54")
 @pytest.mark.usefixtures("short_portions")
 @pytest.mark.parametrize("consistent", [False, True])
 def test_a_long_page_shows_the_instant_of_its_first_portion(consistent: bool) -> None:

@@ -14,7 +14,7 @@ SEEDS = range(100 if SOAK else 3)
 OPERATIONS = 10_000 if SOAK else 1_000
 
 
-@pytest.mark.guarantee("G30")
+@pytest.mark.guarantee("G54")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_reads_at_an_instant_are_strictly_serializable(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     database = OneProcess(seed)
@@ -26,7 +26,7 @@ def test_reads_at_an_instant_are_strictly_serializable(monkeypatch: pytest.Monke
     assert not database.cancelled
 
 
-@pytest.mark.guarantee("G30")
+@pytest.mark.guarantee("G54")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_items_read_twice_are_strictly_serializable(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """These are the reads of partitions on other nodes. A page has a position in each partition, so none is read."""
