@@ -226,10 +226,14 @@ class Epochs:
     def close(self) -> None:
         """Save a checkpoint of each epoch that is being folded, and release the storage."""
         self._discard_copies()
-        for epoch in self._epochs:
-            if epoch.follower is not None:
-                epoch.follower.close()
-            self._close(epoch)
+        for epoch in list(self._epochs):
+            try:
+                if epoch.follower is not None:
+                    epoch.follower.close()
+            except DamagedHistoryError as error:
+                self._drop(epoch, str(error))
+            else:
+                self._close(epoch)
         self._storage.close()
 
     # Beginning
@@ -304,6 +308,14 @@ class Epochs:
     # Folding
 
     def _fold(self, epoch: Epoch) -> bool:
+        """Fold an epoch on. One that cannot be read, or written at its end, is deleted."""
+        try:
+            return self._fold_portion(epoch)
+        except DamagedHistoryError as error:
+            self._drop(epoch, str(error))
+            return True
+
+    def _fold_portion(self, epoch: Epoch) -> bool:
         follower = epoch.follower
         assert follower is not None, "the epoch is not sealed"
         was_following = follower.has_caught_up
@@ -313,9 +325,6 @@ class Epochs:
             follower.abandon()
             self._follow(epoch)  # the failed fold left its state undefined
             self._declare_void(more_void(self._void, error, self._log, self._partition))
-            return True
-        except DamagedHistoryError as error:
-            self._drop(epoch, str(error))
             return True
         except HorizonError:  # a trim removed the records that were next
             self._log.end(self._partition)  # the log is looked at again

@@ -24,6 +24,7 @@ from foldb.materializer.history.epochs import (
     memory_history,
     open_history,
 )
+from foldb.materializer.history.follower import Follower
 from foldb.materializer.history.history import NotFoldedError, PartitionCut, TimeCut
 from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.rocks_engine import RocksEngine
@@ -191,6 +192,33 @@ def test_damage_during_a_fold_costs_the_newest_epoch(tmp_path: Path, monkeypatch
     assert before[-1] not in numbers(follower.all())
     assert_equal_to_a_refold(follower, records)
     follower.close()
+
+
+@pytest.mark.parametrize("method", ["end_here", "close"])
+def test_an_epoch_whose_end_cannot_be_written_is_folded_again(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of an epoch is saved, and the epoch sealed, after the step that folds its last record."""
+    records = tokens(100)
+    whole, fails = getattr(Follower, method), [True]
+
+    def fail_once(follower: Follower) -> object:
+        if fails:
+            fails.clear()
+            raise DamagedHistoryError("the disk is full")
+        return whole(follower)
+
+    monkeypatch.setattr(Follower, method, fail_once)
+    follower = built(tmp_path, records)
+
+    assert not fails
+    assert len(follower.all()) > 1
+    assert_equal_to_a_refold(follower, records)
+    fails.append(True)
+    follower.close()
+    again = built(tmp_path, records)
+    assert_equal_to_a_refold(again, records)
+    again.close()
 
 
 @pytest.mark.parametrize("is_told", [False, True])
