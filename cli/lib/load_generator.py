@@ -1,4 +1,4 @@
-"""A load of requests: what is sent when, from a seed, and the latencies of the answers.
+"""A load of requests: operations and arrival times from a seed, and the latencies of the answers.
 
     Workload: Zipf ranks, operations, payloads, arrival times ──► connections, one thread each ──► Measured
 
