@@ -98,6 +98,7 @@ COMMANDS = {
         "commands.import_:import_",
         "Write the items of files or of exports to a table, or apply changes to it.",
     ),
+    "copy": CommandModule("commands.copy:copy", "Copy a table from AWS, or from another DynamoDB endpoint."),
     "rebuild": CommandModule(
         "commands.rebuild:rebuild",
         "Make a table from the log again, compare it with the live table, and replace that.",

@@ -141,12 +141,15 @@ class BatchWriter:
     def _write(self, batch: Sequence[Placed | PlacedKey]) -> None:
         """Write up to BATCH items. A batch cannot hold a key twice, so the last item of a key replaces the others."""
         last = {repr([placed[1].get(name) for name in self._keys]): placed for placed in batch}
-        waiting: list[Any] = [_request(placed) for placed in last.values()]
-        acknowledged = len(batch) - len(waiting)
+        self.send([_request(placed) for placed in last.values()])
+        self.written += len(batch) - len(last)
+
+    def send(self, waiting: list[Any]) -> None:
+        """Send up to BATCH requests of BatchWriteItem, of different keys, with retries of the unprocessed ones."""
         for pause in (*_PAUSES_S, None):
             left = self._send(waiting)
-            self.written += acknowledged + len(waiting) - len(left)
-            waiting, acknowledged = left, 0
+            self.written += len(waiting) - len(left)
+            waiting = left
             if not waiting:
                 return
             if pause is not None:
