@@ -32,6 +32,7 @@ from .table_status import until_settled
 
 # A table that is being filled from history has this tag, by which a second run recognizes an interrupted one.
 TAG = "foldb:rebuilt-from"
+_TAG_CHARACTERS = 256
 
 
 def copy_from_log(session: Session, name: str, as_of: str, new: str, source: str) -> None:
@@ -124,7 +125,7 @@ def _create(session: Session, definition: TableDefinition, new: str, origin: str
     Raises:
         CommandError: A table with this name exists.
     """
-    origin = origin.replace(",", " ")  # a tag cannot hold commas
+    origin = _tag_value(origin)
     request = request_like(describe(definition), new) | {"Tags": [{"Key": TAG, "Value": origin}]}
     try:
         session.client.call("CreateTable", request)
@@ -139,6 +140,13 @@ def _create(session: Session, definition: TableDefinition, new: str, origin: str
                 f"the table {new} exists; give another name with --into", ExitCode.INVALID
             ) from failure
     until_settled(session, new)
+
+
+def _tag_value(origin: str) -> str:
+    """Return the origin of a table as the value of a tag, which has no commas and at most 256 characters."""
+    if len(origin) > _TAG_CHARACTERS:
+        return blake2b(origin.encode(), digest_size=16).hexdigest()
+    return origin.replace(",", " ")
 
 
 def _compare(session: Session, past: PastTable, shape: KeyArguments) -> None:

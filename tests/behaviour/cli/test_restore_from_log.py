@@ -125,3 +125,15 @@ def tags(url: str, table: str) -> list[object]:
     with closing(Client(url)) as client:
         arn = client.call("DescribeTable", {"TableName": table})["Table"]["TableArn"]
         return list(client.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"])
+
+
+def test_a_table_with_the_longest_name_is_copied_from_a_log(cli: Foldb, url: str) -> None:
+    """The table and the cut are a tag of the copy until it is complete, and positions of many partitions are longer."""
+    name = "n" * 255
+    assert 0 == cli("table", "create", name, "pk:S").exit_code
+    assert 0 == cli("item", "put", name, '{"pk": "a"}').exit_code
+
+    [row] = lines(cli("restore", name, "--as-of", "-0", "--into", "Copy", "--log", url))
+
+    assert 1 == row["items"]
+    assert [{"pk": "a"}] == lines(cli("scan", "Copy"))
