@@ -25,7 +25,14 @@ from .dead_letters import DeadLetters
 from .delivery_policy import DeliveryPolicy
 from .lane import Lane
 from .metrics import SubscriptionMetrics
-from .source import MAX_LATENESS_MS, ChangeConsumer, ChangeSource, TableReader, remaining_range
+from .source import (
+    MAX_LATENESS_MS,
+    ChangeConsumer,
+    ChangeSource,
+    ChangesTrimmedError,
+    TableReader,
+    remaining_range,
+)
 from .transaction_grouping import FilteredChange, TransactionGrouping
 
 _AHEAD_BYTES: Final = 32 * 1024 * 1024
@@ -221,6 +228,9 @@ class Dispatcher:
     async def _read(self, source: ChangeSource) -> None:
         try:
             await source.run()
+        except ChangesTrimmedError as error:
+            self._report(str(error))
+            self._context.on_end(str(error))
         except Exception as error:
             self._fail(error)
         else:

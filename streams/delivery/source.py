@@ -25,7 +25,7 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.outcomes import Change
 from ...materializer.history.requests import PartitionWithHistory, PastRead
 from ...materializer.partition import ResultPosition, ScanRequest
-from ...model.errors import RequestError, ResourceNotFoundError
+from ...model.errors import FoldbError, RequestError, ResourceNotFoundError, TrimmedDataAccessError
 from ...model.sequence_numbers import SequenceNumber, parse_numbers, position_of
 from ...model.subscriptions import Subscription
 
@@ -105,6 +105,10 @@ class ChangeConsumer:
     report: Callable[[str], None]
 
 
+class ChangesTrimmedError(FoldbError):
+    """The log no longer has changes that are to be delivered."""
+
+
 class ChangeSource:
     """The reader of one table in one partition.
 
@@ -134,7 +138,11 @@ class ChangeSource:
         self._consumer = consumer
 
     async def run(self) -> None:
-        """Read until the source is over, or cancelled."""
+        """Read until the source is over, or cancelled.
+
+        Raises:
+            ChangesTrimmedError: A trim of the log has removed changes of the range.
+        """
         read_range, consumer = self._range, self._consumer
         if read_range.snapshot is not None:
             await self._read_items(read_range.snapshot)
@@ -241,7 +249,11 @@ class ChangeSource:
             await asyncio.sleep(0)
 
     async def _read_past(self, until: SequenceNumber, read: PastRead) -> tuple[Any, ResultPosition]:
-        """Read the past at a sequence number until the partition answers; None if it had no such table."""
+        """Read the past at a sequence number until the partition answers; None if it had no such table.
+
+        Raises:
+            ChangesTrimmedError: The changes were removed.
+        """
         cut = Position(self.partition, *position_of(until))
         while True:
             answer, position = await _answer_of(partial(self._feed.partition().as_of, cut, read))
@@ -249,6 +261,11 @@ class ChangeSource:
                 return answer, position
             if isinstance(answer, ResourceNotFoundError):
                 return None, position
+            if isinstance(answer, TrimmedDataAccessError):
+                raise ChangesTrimmedError(
+                    f"changes of partition {self.partition} were trimmed before they were delivered: {answer} "
+                    "Another start, such as HORIZON, leaves them out"
+                )
             self._consumer.report(f"failed to read the history of partition {self.partition}: {answer}")
             await asyncio.sleep(_HISTORY_RETRY_S)
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from foldb.log.commands import Position
+from foldb.model.errors import TrimmedDataAccessError
 from foldb.streams.sinks.sink import Batch, DeliveryResult, Success, Unsubscribed
 from tests.unit.streams.delivery.stage import Stage, key
 
@@ -125,6 +127,22 @@ async def test_a_replay_of_trimmed_changes_ends_with_its_history() -> None:
     assert ["a"] == stage.keys()
     assert 1 == stage.past_reads
     assert ["done"] == stage.ended
+
+
+async def test_trimmed_changes_stop_a_subscription_with_the_reason() -> None:
+    """A trim respects checkpoints, but not those of a subscription that is restored with an older log."""
+    stage = Stage()
+    stage.feed.write("a")
+    stage.feed.trim_horizon[1] = stage.feed.end
+    horizon = "The history of this database begins at position 9."
+    stage.feed.as_of = lambda _, __, done: done(TrimmedDataAccessError(horizon), Position(0, 9))
+
+    stage.started()
+    await asyncio.sleep(60)
+
+    [reason] = stage.ended
+    assert f"changes of partition 0 were trimmed before they were delivered: {horizon}" in reason
+    assert [] == stage.keys()
 
 
 async def test_an_unavailable_partition_does_not_delay_a_stop() -> None:
