@@ -58,6 +58,18 @@ def position_of(number: SequenceNumber) -> tuple[int, int]:
     return offset - _OFFSETS, index
 
 
+def first_offset_after(number: SequenceNumber) -> int:
+    """Return the offset of the first entry that may have changes after a sequence number.
+
+    It is the entry of the number itself, unless no change of it can follow.
+
+    >>> first_offset_after(sequence_number(10482, 3, 7)), first_offset_after(number_before(10482))
+    (10482, 10482)
+    """
+    offset, _ = position_of(number)
+    return max(0, offset if number < number_before(offset + 1) else offset + 1)
+
+
 def nth_of(number: SequenceNumber) -> int:
     """Return the index of a change among the changes of its command."""
     return number % _WIDTH

@@ -16,6 +16,7 @@ from ...log.commands import Position
 from ...model.errors import HorizonError
 from ...model.sequence_numbers import (
     SequenceNumber,
+    first_offset_after,
     last_of_command,
     number_before,
     position_of,
@@ -43,14 +44,14 @@ def read_changes(history: SpannedHistory, until: Position, read: ReadChanges, pa
         NotFoldedError: The page begins in an epoch that is not folded yet. A page ends before such an epoch.
     """
     after, horizon = read.after_sequence_number, history.horizon
-    offset = position_of(after)[0]
-    if after and max(0, offset + 1) < horizon.offset:
+    first = first_offset_after(after)
+    if after and first < horizon.offset:
         raise HorizonError(f"the oldest position that can be read is {horizon.text(partitions)}")
     last = _last_number(until) if read.until is None else min(_last_number(until), read.until)
     log_time = until.time_ms or 0
     if after >= last:
         return Changes([], after, after, True, log_time)
-    first = max(horizon.offset, offset if after < number_before(offset + 1) else offset + 1)
+    first = max(horizon.offset, first)
     page: list[Change] = []
     end = after
     while end < last:

@@ -25,7 +25,7 @@ from ...model.errors import (
     TrimmedDataAccessError,
     ValidationError,
 )
-from ...model.sequence_numbers import position_of
+from ...model.sequence_numbers import first_offset_after
 from ..history.reader import PastReader
 from .partition_chain import DelegatingPartition
 
@@ -79,8 +79,8 @@ class _Read:
         """Answer, or try again later."""
         cut, worker = self._cut, self._worker
         if isinstance(self._read, ReadChanges) and self._read.after_sequence_number:
-            offset, _ = position_of(self._read.after_sequence_number)
-            trimmed = trimmed_error(self._reads.log, worker.position.partition, max(0, offset + 1))
+            offset = first_offset_after(self._read.after_sequence_number)
+            trimmed = trimmed_error(self._reads.log, worker.position.partition, offset)
             if trimmed is not None:
                 self._done(trimmed, worker.position)
                 return

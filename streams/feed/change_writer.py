@@ -63,7 +63,7 @@ class ChangeWriter:
         log_begin: Callable[[], int] = lambda: 0,
     ) -> None:
         self.trim_horizon = 0
-        self.repairs = Repairs(read_past, state, scheduler)
+        self.repairs = Repairs(read_past, state, scheduler, self._trimmed)
         self._writing: SerialExecutor = InlineExecutor()
         self._reading: SerialExecutor = InlineExecutor()
         self._store = store
@@ -212,8 +212,7 @@ class ChangeWriter:
                     self._send(table, SEND_BYTES)
         segments = self._segments()
         last = {table_id: table.sent for table_id, table in self.tables.items()}
-        trimmed = sequence_number_before(self._state, self._log_begin())
-        target = SyncTarget(self._next_offset, last, self.horizon_ms, trimmed)
+        target = SyncTarget(self._next_offset, last, self.horizon_ms, self._trimmed())
         if self._has_gap:
             return
         self._writing.submit(lambda: self._store.sync(segments, target), self._synced)
@@ -226,6 +225,10 @@ class ChangeWriter:
         for table_id, after in firsts.items():
             if table_id in self.tables:
                 self.tables[table_id].trim(after)
+
+    def _trimmed(self) -> SequenceNumber:
+        """Return the sequence number up to which the log has no records."""
+        return sequence_number_before(self._state, self._log_begin())
 
     def _remove_ended_tables(self) -> list[Segments]:
         """Remove the tables whose capture periods have all ended before the retention horizon."""

@@ -61,13 +61,21 @@ class Repairs:
     Args:
         read_past: Reads the past of the partition; None without a log to read.
         state: The state of the partition, with its capture periods.
+        trimmed: Returns the sequence number up to which the log has no records.
 
     Attributes:
         repaired: The number of segments that were replaced.
     """
 
-    def __init__(self, read_past: ReadPast | None, state: PartitionState, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        read_past: ReadPast | None,
+        state: PartitionState,
+        scheduler: Scheduler,
+        trimmed: Callable[[], SequenceNumber],
+    ) -> None:
         self.repaired = 0
+        self._trimmed = trimmed
         self._read_past = read_past
         self._state = state
         self._scheduler = scheduler
@@ -131,7 +139,8 @@ class Repairs:
                 self._end(repair, is_replaced=True)
             else:
                 repair.last = last
-                self._read(repair, repair.segment.after)
+                # The changes of trimmed records have expired.
+                self._read(repair, max(repair.segment.after, self._trimmed()))
 
         repair.writing.submit(lambda: repair.segments.seal(repair.segment), sealed)
 

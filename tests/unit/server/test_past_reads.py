@@ -12,7 +12,7 @@ from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.history.history import PartitionCut, TimeCut
 from foldb.materializer.history.requests import DescribeTables, PastRead, PastTables
 from foldb.model.errors import HorizonError, ServiceUnavailableError, TrimmedDataAccessError, ValidationError
-from foldb.model.sequence_numbers import number_before
+from foldb.model.sequence_numbers import number_before, sequence_number
 from foldb.server.partitions.past_reads import DEADLINE_S, HistoricalPartition, PastReads
 from tests.unit.materializer.fake_loop import FakeLoop
 
@@ -175,9 +175,10 @@ def test_a_position_of_another_process_is_waited_for() -> None:
 def test_changes_before_the_horizon_are_refused_with_it() -> None:
     stage = Stage()
 
-    [(error, _)] = stage.read(Position(0, 9), ReadChanges(1, number_before(4)))
-    assert isinstance(error, TrimmedDataAccessError)
-    assert "@4 is before the history horizon @5" == error.message
+    for after in (number_before(4), sequence_number(4, 0, 0)):
+        error, _ = stage.read(Position(0, 9), ReadChanges(1, after))[-1]
+        assert isinstance(error, TrimmedDataAccessError)
+        assert "@4 is before the history horizon @5" == error.message
     assert 0 == stage.reader.reads
 
 

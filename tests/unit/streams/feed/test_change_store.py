@@ -11,6 +11,7 @@ import pytest
 from foldb.log.local.filesystem import UNFINISHED
 from foldb.materializer.feed_requests import CountChanges, FindSequenceNumber, ListShards, ReadChanges
 from foldb.model.errors import InternalServerError
+from foldb.model.sequence_numbers import number_before, position_of
 from foldb.streams.feed import change_writer, repairs
 from foldb.streams.feed.change_codec import BlockHead
 from foldb.streams.feed.durable_offset import FILE_NAME
@@ -618,3 +619,31 @@ def test_a_reader_of_a_removed_file_reads_the_rest(life: Life) -> None:
     life.feed._writer.read(table_changes, read, answers.append)
     life.reading.run()
     assert [each for page in answers[-1] for each in page] == changes[changes.index(middle) + 1 :]
+
+
+def test_a_segment_is_rebuilt_without_trimmed_changes() -> None:
+    """They have expired, and the log has no record of them."""
+    life = Life(random.Random(1), retention_ms=5000, segment_bytes=1 << 20)
+    table = life.create("T")
+    life.fill(table, 120)
+    life.sync()
+    [table_changes] = life.feed._tables.values()
+    changes = [each for page in table_changes.segments.read(0, 10**30) for each in page]
+    first = changes[50]
+    life.log_begin, _ = position_of(first.sequence_number)
+    begins: list[int] = []
+
+    def read_past(cut: Any, read: Any, done: Any) -> None:
+        begins.append(read.after_sequence_number)
+        life.read_past(cut, read, done)
+
+    life.feed.repairs._read_past = read_past
+    [name] = files(life.disk)
+    flip(life, CHANGES / name, -1)
+    life.feed.verify(table, after_of(CHANGES / name))
+    life.reading.run()
+    life.writing.run()
+
+    assert number_before(life.log_begin) == begins[0]
+    assert changes[50:] == [each for page in table_changes.segments.read(0, 10**30) for each in page]
+    life.kill()
