@@ -147,7 +147,7 @@ def _check_messages(session: Session, log: SourceLog, void: Position) -> None:
     """Check that a partition has sent the same messages without the void commands.
 
     Raises:
-        CommandError: It has sent others, which the receivers have folded.
+        CommandError: The receivers have folded other messages than it would send.
     """
     whole, without = (
         _sent(session, log, void.partition, each) for each in ((), ((void.offset, void.index),))
