@@ -325,6 +325,10 @@ class BackupNotFoundError(RequestError):
     """The backup does not exist."""
 
 
+class PolicyNotFoundError(RequestError):
+    """The resource has no policy, or not the expected revision."""
+
+
 class ExpiredIteratorError(RequestError):
     """The shard iterator has expired."""
 

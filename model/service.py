@@ -27,6 +27,8 @@ _MODEL = orjson.loads(pkgutil.get_data(__package__, "service.json") or b"")
 _INPUTS: dict[str, str] = _MODEL["inputs"]
 ABSENT: frozenset[str] = frozenset(_MODEL["absent"])
 """The operations of DynamoDB and DynamoDB Streams that foldb does not implement."""
+OPERATIONS: frozenset[str] = ABSENT.union(_INPUTS)
+"""All operations of DynamoDB and DynamoDB Streams."""
 _SHAPES: dict[str, Shape] = _MODEL["shapes"]
 
 _PACKAGE = "com.amazonaws.dynamodb.v20120810"

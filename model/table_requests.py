@@ -13,12 +13,23 @@ from dataclasses import replace
 from typing import Any, Final
 
 from . import index_requests
-from .errors import LimitExceededError, ResourceInUseError, ValidationError
+from .errors import LimitExceededError, PolicyNotFoundError, ResourceInUseError, ValidationError
 from .index_requests import INVALID, update_indexes
 from .jobs import START_IMPORT, job_arn
 from .key_schema import KeySchema
 from .limits import Limits
-from .tables import IndexDefinition, OnDemand, Recovery, Restore, Stream, TableDefinition, Throughput, name_of
+from .tables import (
+    IndexDefinition,
+    OnDemand,
+    Recovery,
+    ResourcePolicy,
+    Restore,
+    Stream,
+    TableDefinition,
+    Throughput,
+    name_of,
+    relative_id,
+)
 from .throughput import (
     check_bounds,
     check_maxima,
@@ -34,6 +45,18 @@ from .throughput import (
 
 SHARD_AGE: Final = "ShardAgeMs"
 """The member in which the server stores the age at which a stream's shards are closed. No client's request has it."""
+
+POLICY: Final = "TablePolicy"
+"""The member in which the server stores the policy of a CreateTable, in canonical form. No client's request has it.
+
+The fold ignores ResourcePolicy, because older logs may contain it.
+"""
+
+NO_POLICY: Final = "NO_POLICY"
+"""The ExpectedRevisionId of a resource without a policy."""
+
+NO_SUCH_POLICY: Final = "Resource-based policy not found for the provided ResourceArn: "
+"""The beginning of DynamoDB's texts of PolicyNotFoundException."""
 
 RESTORES: Final = ("RestoreTableToPointInTime", "RestoreTableFromBackup", "ForkTable")
 """The operations that create a table from a past state of another, from level 5."""
@@ -108,6 +131,7 @@ def create(
         kms_key=_kms_key(request.get("SSESpecification"), uuid),
         stream=_first_stream(request, time_ms),
         tags=_tagged({}, request.get("Tags", ()), limits),
+        policies={"": ResourcePolicy(request[POLICY], time_ms)} if POLICY in request else {},
     )
     if tables >= limits.tables:
         raise LimitExceededError(
@@ -227,6 +251,52 @@ def untag(definition: TableDefinition, request: dict[str, Any]) -> TableDefiniti
     return replace(definition, tags=tags)
 
 
+def put_policy(definition: TableDefinition, request: dict[str, Any], *, time_ms: int) -> TableDefinition:
+    """Apply PutResourcePolicy. The same document again changes nothing, not even the revision."""
+    slot = relative_id(request["ResourceArn"])
+    _check_policy_change(definition, request)
+    current = definition.policies.get(slot)
+    if current is not None and current.text == request["Policy"]:
+        return definition
+    revision = time_ms if current is None else max(time_ms, current.revision + 1)
+    policies = {**definition.policies, slot: ResourcePolicy(request["Policy"], revision)}
+    return replace(definition, policies=policies)
+
+
+def delete_policy(definition: TableDefinition, request: dict[str, Any]) -> TableDefinition:
+    """Apply DeleteResourcePolicy. A resource without a policy is not an error."""
+    slot = relative_id(request["ResourceArn"])
+    _check_policy_change(definition, request)
+    policies = {name: policy for name, policy in definition.policies.items() if name != slot}
+    return replace(definition, policies=policies)
+
+
+def _check_policy_change(definition: TableDefinition, request: dict[str, Any]) -> None:
+    """Refuse a change of a policy that has another revision than the request expects, or whose table is not in use."""
+    if definition.status != "UPDATING":
+        check_in_use(definition)
+    expected = request.get("ExpectedRevisionId")
+    current = definition.policies.get(relative_id(request["ResourceArn"]))
+    if expected is None or (expected == NO_POLICY and current is None):
+        return
+    if expected == NO_POLICY:
+        assert current is not None, "a resource without a policy has the expected revision"
+        raise PolicyNotFoundError(
+            f"{NO_SUCH_POLICY}Requested policy update expecting none to be present for table {definition.name}, "
+            f"but a policy exists with revision id {current.revision}."
+        )
+    if current is None:
+        raise PolicyNotFoundError(
+            f"{NO_SUCH_POLICY}Requested update for policy with revision id {expected}, "
+            f"but no policy is associated to target table {definition.name}."
+        )
+    if expected != str(current.revision):
+        raise PolicyNotFoundError(
+            f"{NO_SUCH_POLICY}Requested update for policy with revision id {expected}, but the policy associated "
+            f"to target table {definition.name} has revision id {current.revision}."
+        )
+
+
 def update_continuous_backups(
     definition: TableDefinition, request: dict[str, Any], *, time_ms: int
 ) -> TableDefinition:
@@ -265,6 +335,8 @@ def change(
         "TagResource": lambda: tag(definition, request, limits),
         "UntagResource": lambda: untag(definition, request),
         "UpdateContinuousBackups": lambda: update_continuous_backups(definition, request, time_ms=time_ms),
+        "PutResourcePolicy": lambda: put_policy(definition, request, time_ms=time_ms),
+        "DeleteResourcePolicy": lambda: delete_policy(definition, request),
     }
     return changes[operation]()
 

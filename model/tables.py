@@ -53,7 +53,8 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 _KEY_BYTES_OF_A_CHARACTER: Final = 4  # at most, in UTF-8; the digits of a number and base64 take less
 SHARD_MS: Final = 4 * 60 * 60 * 1000
 """The default age in milliseconds at which a stream's shards are closed."""
-ARN_PREFIX = f"arn:aws:dynamodb:{REGION}:000000000000:table/"
+ACCOUNT_ARN = f"arn:aws:dynamodb:{REGION}:000000000000:"
+ARN_PREFIX = f"{ACCOUNT_ARN}table/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,17 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourcePolicy:
+    """The policy of a table or a stream: its document in canonical form, and the id of its revision.
+
+    The id is the log time of the change, or one more than the id before, so a later revision has a larger id.
+    """
+
+    text: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexDefinition:
     """A secondary index. It is `backfilling` until all older items have their entries."""
 
@@ -203,6 +215,8 @@ class TableDefinition:
         kms_key: The key's ARN, if encryption by KMS is enabled.
         watched: Whether a subscription names the table.
         restore: The origin of a restored, forked or imported table.
+        policies: The policies of the table and of its streams, by the id of the resource relative to the table: an
+            empty text for the table, `stream/` and the label for a stream.
     """
 
     id: int
@@ -228,6 +242,7 @@ class TableDefinition:
     tags: dict[str, str] = field(default_factory=dict)
     watched: bool = False
     restore: Restore | None = None
+    policies: dict[str, ResourcePolicy] = field(default_factory=dict)
 
     @property
     def is_restoring(self) -> bool:
@@ -279,6 +294,11 @@ class TableDefinition:
             "tags": dict(self.tags),
             **({"watched": True} if self.watched else {}),
             **({} if self.restore is None else {"restore": self.restore.to_json()}),
+            **(
+                {"policies": {name: _fields(each) for name, each in self.policies.items()}}
+                if self.policies
+                else {}
+            ),
         }
 
     @classmethod
@@ -297,6 +317,7 @@ class TableDefinition:
                 "recovery": data["recovery"] and Recovery(**data["recovery"]),
                 "tags": dict(data["tags"]),
                 "restore": Restore(**data["restore"]) if "restore" in data else None,
+                "policies": {name: ResourcePolicy(**each) for name, each in data.get("policies", {}).items()},
             }
         )
 
@@ -447,6 +468,15 @@ def name_of(text: str) -> str:
     if not text.startswith("arn:"):
         return text
     return text.partition(":table/")[2].partition("/")[0] or text
+
+
+def relative_id(text: str) -> str:
+    """Return the id of an index, a stream or a backup in its ARN, or an empty text for a table's name or ARN.
+
+    >>> relative_id("arn:aws:dynamodb:us-east-1:000000000000:table/Cars/stream/2026-11-21T10:00:00.123")
+    'stream/2026-11-21T10:00:00.123'
+    """
+    return text.partition(":table/")[2].partition("/")[2] if text.startswith("arn:") else ""
 
 
 def _fields(settings: Any) -> dict[str, Any] | None:

@@ -10,6 +10,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from ...server.auth.keyfile import Key, changed, new_key, read_keys, time_text
+from ...server.auth.policy_document import POLICY_BYTES, PolicyError
+from ...server.auth.policy_text import user_arn
 from ...server.auth.rights import Right, Rights, is_pattern
 from ..lib.command_group import CommandGroup
 from ..lib.errors import CommandError, ExitCode
@@ -59,12 +61,19 @@ class RightsOptions:
         bool,
         typer.Option("--monitor", help="Allow GET /metrics, `foldb status` and `foldb wait POSITION`."),
     ] = False
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Allow and deny actions by the policy in this file, a JSON document in AWS's policy language.",
+        ),
+    ] = None
 
     def rights(self) -> Rights:
         """Return the rights.
 
         Raises:
-            CommandError: A pattern is not one of table names, or no right is given.
+            CommandError: A pattern is not one of table names, the policy is invalid, or no right is given.
         """
         read, write, admin, history = (
             each or () for each in (self.read, self.write, self.admin, self.history)
@@ -74,12 +83,19 @@ class RightsOptions:
                 raise CommandError(
                     f"{pattern} is not the name of a table, in which * matches any text.", ExitCode.USAGE
                 )
-        if not (read or write or admin or history or self.monitor):
+        if not (read or write or admin or history or self.monitor or self.policy):
             raise CommandError(
-                "a key needs a right: give --read, --write, --admin or --history with a table or '*', or --monitor.",
+                "a key needs a right: give --read, --write, --admin or --history with a table or '*', --monitor, or "
+                "--policy with a file.",
                 ExitCode.USAGE,
             )
-        return Rights(read, write, admin, history=history, monitor=self.monitor)
+        policy = None if self.policy is None else _policy_text(self.policy)
+        try:
+            return Rights(read, write, admin, history=history, monitor=self.monitor, policy=policy)
+        except PolicyError as error:
+            raise CommandError(
+                f"{self.policy}: {error}: docs/policies.md has the elements.", ExitCode.USAGE
+            ) from None
 
 
 @app.command()
@@ -108,7 +124,7 @@ def create(
     key = new_key(now, rights, None if expires is None else _moment(expires, now), note)
     with changed(keys) as by_id:
         by_id[key.id] = key
-    session.output.row({"AccessKeyId": key.id, "SecretAccessKey": key.secret})
+    session.output.row({"AccessKeyId": key.id, "SecretAccessKey": key.secret, "Arn": user_arn(key.id)})
     session.output.say(f"written to {keys}; the secret cannot be shown again")
 
 
@@ -169,7 +185,23 @@ def _row(key: Key, now: datetime) -> dict[str, object]:
     row |= {right.name.lower(): list(patterns[right]) for right in Right if patterns.get(right)}
     if key.rights.history:
         row["history"] = list(key.rights.history)
-    return row | {"monitor": True} if key.rights.monitor else row
+    if key.rights.monitor:
+        row["monitor"] = True
+    if key.rights.policy is not None:
+        row["policy"] = key.rights.policy.text
+    return row
+
+
+def _policy_text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot read the policy in {path}: {error.strerror}", ExitCode.USAGE) from error
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not UTF-8", ExitCode.USAGE) from None
+    if len(text.encode()) > POLICY_BYTES:
+        raise CommandError(f"{path}: a policy has at most {POLICY_BYTES} bytes", ExitCode.USAGE)
+    return text
 
 
 def _moment(text: str, now: datetime) -> datetime:

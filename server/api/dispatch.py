@@ -9,7 +9,7 @@ details, and the log of the process receives the traceback.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -23,8 +23,20 @@ from ...model.errors import (
     UnknownOperationError,
     ValidationError,
 )
+from ...model.tables import name_of
 from ..async_calls import RefusedAtError
-from ..auth.rights import Demands, check, check_history
+from ..auth.rights import (
+    EVERYTHING,
+    NODE,
+    Bearer,
+    Catalog,
+    Demand,
+    Demands,
+    Right,
+    check,
+    check_history,
+    has_right,
+)
 from ..database import Database
 from ..node import Node
 from . import as_of
@@ -43,22 +55,30 @@ API = "DynamoDB_20120810."
 STREAMS_API = "DynamoDBStreams_20120810."
 ADMIN_API = "Foldb_20261121."
 
-Route: TypeAlias = tuple[str | None, Handler, Demands]
-"""The name of an operation in the service model, or None; its handler; the rights that it needs."""
+Route: TypeAlias = tuple[str | None, Handler, Demands, Right | None]
+"""The name of an operation in the service model, or None; its handler; its demands; its `Operation.right`."""
 
 logger = logging.getLogger(__name__)
 
 
-def dispatch(node: Node, target: bytes, data: bytes, reply: Reply, validated: Body | None = None) -> None:
+def dispatch(
+    node: Node,
+    target: bytes,
+    data: bytes,
+    reply: Reply,
+    validated: Body | None = None,
+    *,
+    caught_up: bool = False,
+) -> None:
     """Handle the request in `data` for the operation `target`; `reply` is used exactly once, now or later.
 
-    `validated` is its body, if an earlier turn has read it.
+    `validated` is its body, if an earlier turn has read it. `caught_up` says that the catalog has folded its log since.
     """
     try:
         route = _ROUTES.get(target)
         if route is None:
             raise _unknown(target)
-        name, handler, demands = route
+        name, handler, demands, right = route
         if validated is not None:
             body = validated
         else:
@@ -79,8 +99,13 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply, validated: Bo
                 return
         if reply.record is not None:
             reply.record.note(demands(body))
-        if reply.bearer is not None:
-            check(reply.bearer, demands(body))
+        bearer = reply.bearer
+        if bearer and not (right and has_right(bearer, right, body["TableName"], node.state)):
+            if node.router is not None and not caught_up and _lacks_table(node, demands(body)):
+                node.catch_up(partial(dispatch, node, target, data, reply, body, caught_up=True))
+                return
+            if not _is_admitted(node, check, demands(body), reply):
+                return
         if reply.reason is not None:
             check_reason(reply.reason, node.state.level)
         if reply.after is not None and name in READS:
@@ -97,12 +122,31 @@ def dispatch(node: Node, target: bytes, data: bytes, reply: Reply, validated: Bo
 
 def _dispatch_past(node: Node, route: Route, past: as_of.PastRequest, body: Body, reply: Reply) -> None:
     """Handle a request whose tables are named with a cut, which the service model does not know."""
-    name, handler, demands = route
+    name, _, demands, _ = route
     assert name is not None, "the service model has the operation"
     as_of.rename(body, past.present)
     service.validate(name, body)
-    if reply.bearer is not None:
-        check_history(reply.bearer, demands(body))
+    if reply.bearer is None or node.router is None or not _lacks_table(node, demands(body)):
+        _open_past(node, route, past, body, reply)
+        return
+
+    def on_caught_up() -> None:
+        try:
+            _open_past(node, route, past, body, reply)
+        except RequestError as error:
+            reply.error(error)
+        except Exception:
+            _report(name.encode(), reply)
+
+    node.catch_up(on_caught_up)
+
+
+def _open_past(node: Node, route: Route, past: as_of.PastRequest, body: Body, reply: Reply) -> None:
+    """Check the rights of a read of the past, and handle it."""
+    name, handler, demands, _ = route
+    assert name is not None, "the service model has the operation"
+    if reply.bearer is not None and not _is_admitted(node, check_history, demands(body), reply):
+        return
     as_of.rename(body, past.past)
     if reply.record is not None:
         reply.record.note(demands(body))
@@ -116,6 +160,34 @@ def _dispatch_past(node: Node, route: Route, past: as_of.PastRequest, body: Body
         reach(node, reply.after.decode("latin-1"), reply, begin)
     else:
         begin()
+
+
+def _lacks_table(node: Node, demanded: Iterable[Demand]) -> bool:
+    """Return whether the catalog, which may be behind its log, lacks a table, whose policy it would not know."""
+    named = (demand[2] for demand in demanded)
+    return any(
+        table is not NODE and table != EVERYTHING and node.state.table_named(name_of(table)) is None
+        for table in named
+    )
+
+
+def _is_admitted(
+    node: Node,
+    check_rights: Callable[[Bearer, Iterable[Demand], Catalog], None],
+    demanded: Iterable[Demand],
+    reply: Reply,
+) -> bool:
+    """Check the rights of a request, and reply with the error if they are missing.
+
+    The error of a missing table must not reach the retry of the handler, which checks no rights.
+    """
+    assert reply.bearer is not None, "the request is signed"
+    try:
+        check_rights(reply.bearer, demanded, node.state)
+    except RequestError as error:
+        reply.error(error)
+        return False
+    return True
 
 
 def _handle(node: Node, handler: Handler, body: Body, reply: Reply, *, caught_up: bool = False) -> None:
@@ -239,6 +311,7 @@ def _routes(prefix: str, operations: dict[str, Operation], *, is_modelled: bool 
             name if is_modelled else None,
             _callback_handler(each) if each.is_async else cast(Handler, each.handler),
             each.demands,
+            each.right,
         )
         for name, each in operations.items()
     }

@@ -16,8 +16,9 @@ from pkgutil import iter_modules
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...materializer.partition import ResultPosition
-from ..auth.rights import EVERYTHING, Demand, Demands, Right
+from ..auth.rights import EVERYTHING, Demand, Demands, ItemDemand, Right
 from ..node import Node
+from .policy_facts import FACTS
 from .reply import Caller, Reply
 
 
@@ -43,6 +44,7 @@ class Operation:
         name: The name behind the prefix in X-Amz-Target.
         handler: Answers requests.
         demands: Returns the rights that a request needs.
+        right: The right on its table, if it is the only one that a request needs, and the request one on items.
         is_eager: Whether a coroutine takes its first step in the turn of the request, so that the fair scheduler counts
             its time; such a step must not use `asyncio.timeout` or another function that needs a task.
     """
@@ -51,6 +53,7 @@ class Operation:
     handler: Handler | AsyncHandler
     demands: Demands
     is_eager: bool = False
+    right: Right | None = None
 
     @property
     def is_async(self) -> bool:
@@ -77,13 +80,22 @@ def operation(
     It needs `right` on the table in `member`, or the rights that a function returns. With Right.NONE every key may use
     it.
     """
-    action = f"dynamodb:{name}"
+    action, facts = f"dynamodb:{name}", FACTS.get(name)
 
     def table_demands(body: Body) -> Iterable[Demand]:
         return () if right is Right.NONE else ((action, cast(Right, right), body[member]),)
 
+    def item_demands(body: Body) -> Iterable[Demand]:
+        assert facts is not None, "the operation is one on items"
+        index = body.get("IndexName")
+        return (ItemDemand(action, cast(Right, right), body["TableName"], body, facts, index),)
+
     def declare(handler: Handler | AsyncHandler) -> Operation:
-        return Operation(name, handler, table_demands if isinstance(right, Right) else right, eager)
+        if not isinstance(right, Right):
+            return Operation(name, handler, right, eager)
+        if facts is None:
+            return Operation(name, handler, table_demands, eager)
+        return Operation(name, handler, item_demands, eager, right)
 
     return declare
 

@@ -29,9 +29,11 @@ class ReplyRecord(Protocol):
     """The record of a request in the request log.
 
     Attributes:
+        access_key: The id of the key that signed the request.
         error: The name of the error in the answer.
     """
 
+    access_key: str | None
     error: str | None
 
     def note(self, demands: Iterable[Demand]) -> None:
@@ -56,6 +58,7 @@ class Reply:
         request_id: The x-amzn-RequestId of the answer.
         after: The text of the minimum position of a read; None if the client sent none.
         bearer: The key that signed the request; None if signatures are not verified.
+        is_confirmed: Whether the header x-amz-confirm-remove-self-resource-access is true.
         depth: The number of triggers that led to the request; 0 if a client sent it.
         reason: The reason that the client gave, in UTF-8; None if it gave none.
         record: The record in the request log; None without --log-requests.
@@ -68,6 +71,7 @@ class Reply:
         "after",
         "bearer",
         "depth",
+        "is_confirmed",
         "reason",
         "record",
         "request_id",
@@ -86,11 +90,18 @@ class Reply:
         self.after = after
         self.reason = reason
         self.bearer: Bearer | None = None
+        self.is_confirmed = False
         self.depth = 0
         self.record: ReplyRecord | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation
+
+    def set_credential(self, credential: bytes) -> None:
+        """Set the credential of a request that is signed in its query."""
+        self._authorization = _SCOPE + credential
+        if self.record is not None:
+            self.record.access_key = access_key(self._authorization)
 
     @property
     def context(self) -> Context:

@@ -79,14 +79,14 @@ def restorable_time(database: Database, source: TableDefinition, seconds: float,
     return time_ms if earliest_ms <= time_ms <= now_ms else None
 
 
-def check_source(reply: Reply, name: str) -> None:
+def check_source(database: Database, reply: Reply, name: str) -> None:
     """Check that the caller may read the past of the table with this name or ARN.
 
     Raises:
         AccessDeniedError: The caller may not.
     """
     if reply.bearer is not None:
-        check_history(reply.bearer, [("foldb:ReadHistory", Right.READ, name_of(name))])
+        check_history(reply.bearer, [("foldb:ReadHistory", Right.READ, name_of(name))], database.state)
 
 
 def check_target(database: Database, name: str) -> None:

@@ -53,9 +53,10 @@ from ...model.errors import (
 from ...model.limits import Limits
 from ...model.numbers import NOT_NUMERIC, UNDERFLOW
 from ...model.service import is_table
-from ...model.tables import name_of
+from ...model.tables import TableDefinition, name_of
 from ...model.values import Value, check_item, check_value, dump, load
-from ..auth.rights import Demand, Past, Right
+from ..auth.conditions import Facts
+from ..auth.rights import Demand, ItemDemand, Past, Right
 from ..database import Database
 from ..routing import joined
 from . import parameters, write_requests
@@ -66,6 +67,7 @@ from .operations.scan import scan_request
 from .operations.transact_write_items import action_of as command_of
 from .operations.transact_write_items import parse_action
 from .parsed_statements import parsed
+from .policy_facts import Classic, facts_of_classics
 from .response_json import Consumed
 from .restores import latest_time
 
@@ -90,6 +92,7 @@ _parameter_prefix = re.compile(
     r"(?:Invalid (?:Condition|Filter|KeyCondition|Projection|Update)Expression: )?"
 )
 _ACTIONS: Final = {"Insert": "PartiQLInsert", "Update": "PartiQLUpdate", "Delete": "PartiQLDelete"}
+_READS: Final = {KeyRead: "GetItem", RangeRead: "Query", ScanRead: "Scan"}
 _INT_MAX: Final = 2**31 - 1
 _exponent = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)[eE]([+-]?[0-9]+)")
 
@@ -188,8 +191,12 @@ def _check_exponent(text: str) -> None:
         raise ValidationError(UNDERFLOW)
 
 
-def demands(members: Iterable[dict[str, Any]]) -> Iterator[Demand]:
+def demands(
+    members: Iterable[dict[str, Any]], request: dict[str, Any] | None = None, operation: str | None = None
+) -> Iterator[Demand]:
     """Yield the rights that statements need. A malformed statement needs none: its handler refuses it.
+
+    `request` is the request that has the statements, and `operation` its name if conditions of policies test that.
 
     The statement that is executed is the one whose rights were checked. It is parsed with one set of limits; the limits
     of the database hold for its values, which become those of a classic request.
@@ -201,10 +208,40 @@ def demands(members: Iterable[dict[str, Any]]) -> Iterator[Demand]:
             continue
         action = _ACTIONS.get(type(kind).__name__, "PartiQLSelect")
         name, cut = split_name(kind.table)
-        if cut is not None:
-            yield "foldb:ReadHistory", Past.READ, name
-        else:
-            yield f"dynamodb:{action}", Right.READ if isinstance(kind, Select | Exists) else Right.WRITE, name
+        right = Right.READ if isinstance(kind, Select | Exists) else Right.WRITE
+        needed = right if cut is None else Past.READ
+        index = kind.index if isinstance(kind, Select) else None
+        yield ItemDemand(f"dynamodb:{action}", needed, name, member, _facts, index, request, operation)
+
+
+def _facts(demand: ItemDemand, definition: TableDefinition, limits: Limits) -> Facts:
+    """Return the facts of a statement: those of the classic requests that it becomes.
+
+    Raises:
+        ValidationError: The statement is malformed, or does not fit the table.
+    """
+    member = demand.request
+    try:
+        bound = bind(parsed(member), checked_parameters(member, limits))
+        return facts_of_classics(demand, _classics(bound, definition, member), definition, limits)
+    except ValidationError as error:
+        raise refusal(error) from None
+
+
+def _classics(bound: Bound, definition: TableDefinition, member: dict[str, Any]) -> Iterator[Classic]:
+    if not isinstance(bound.kind, Select):
+        action = classic_write(bound, definition, member)
+        yield Classic(action.kind, action.request)
+        return
+    select = bound.kind
+    index = None if select.index is None else definition.index(select.index)
+    if select.index is not None and index is None:
+        raise ValidationError(_NO_INDEX)
+    plan = reads_of(
+        bound, select, definition.key if index is None else index.key, composite=index is not None
+    )
+    for read in plan.reads:
+        yield Classic(_READS[type(read)], request_of(read, bound, select))
 
 
 def with_tables(
@@ -306,13 +343,13 @@ def execute(
 # Writes
 
 
-def classic_write(bound: Bound, table: Table, member: dict[str, Any]) -> WriteAction:
+def classic_write(bound: Bound, definition: TableDefinition, member: dict[str, Any]) -> WriteAction:
     """Return the classic request of a write.
 
     Raises:
         ValidationError: The statement does not name one item of the table.
     """
-    action = action_of(bound, table.definition.key)
+    action = action_of(bound, definition.key)
     if "ReturnValuesOnConditionCheckFailure" in member:
         wanted = member["ReturnValuesOnConditionCheckFailure"]
         action.request["ReturnValuesOnConditionCheckFailure"] = wanted
@@ -324,7 +361,7 @@ def _write(database: Database, bound: Bound, member: dict[str, Any], sender: Sen
         raise ValidationError(ONLY_IN_TRANSACTION)
     limits = database.limits
     table = database.table(bound.kind.table)
-    action = classic_write(bound, table, member)
+    action = classic_write(bound, table.definition, member)
     parsed = parse_action(action.kind, action.request, limits, "UpdateItem")
     if not isinstance(bound.kind, Insert):
         _check_key_types(table, action.request["Key"])

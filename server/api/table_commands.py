@@ -20,12 +20,14 @@ from ...model import table_requests
 from ...model.descriptions import describe
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
 from ...model.table_copies import RESTORE
-from ...model.table_requests import SHARD_AGE
+from ...model.table_requests import POLICY, SHARD_AGE
 from ...model.tables import TableDefinition, name_of
 from ...model.throughput import units_of
+from ..auth.policy_document import Holder
 from ..database import Database
 from . import table_rules
 from .item_counts import Counts, ItemCount
+from .policy_rules import canonical_policy
 from .reply import Reply
 
 # Replies with the table after the command, and the position.
@@ -64,6 +66,9 @@ def check_create(database: Database, body: dict[str, Any], table_id: str) -> dic
         ValidationError, LimitExceededError: The table cannot be created.
     """
     body = table_rules.admit("CreateTable", body)
+    if "ResourcePolicy" in body:
+        body = {**body, POLICY: canonical_policy(database, body["ResourcePolicy"], Holder.TABLE)}
+        del body["ResourcePolicy"]
     table_requests.create(
         body,
         table_id=database.state.next_id,

@@ -10,7 +10,7 @@ from unicodedata import category
 
 from ...model.errors import ValidationError
 from ...model.index_requests import INVALID, attribute_types
-from ...model.table_requests import CHANGES, not_supported
+from ...model.table_requests import CHANGES
 
 # Changes that a request has alone, in the order in which DynamoDB names them.
 _ALONE: Final = {
@@ -58,8 +58,6 @@ def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
     Raises:
         ValidationError: The request has such a member.
     """
-    if "ResourcePolicy" in body:
-        raise not_supported("ResourcePolicy")
     encryption = body.get("SSESpecification", {})
     for name in ("SSEType", "KMSMasterKeyId"):
         if name in encryption and not encryption.get("Enabled", False):

@@ -13,6 +13,7 @@
     admin = []                           # admin includes write
     history = ["Orders"]                 # may read the past: deleted items too; so may admin = ["*"]
     monitor = true                       # may read GET /metrics and the status; so may admin = ["*"]
+    policy = '''{"Version": ...}'''        # a policy: finer rights, and denials; docs/policies.md
 
 Verifying a signature takes the secret itself, so the file contains it. A reader of the file can use every key.
 """
@@ -32,13 +33,14 @@ from typing import Any
 import orjson
 
 from ...model.errors import FoldbError
+from .policy_document import PolicyError
 from .rights import Rights, is_pattern
 
 _SECRET_BYTES = 30
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SHORTEST_SECRET = 16
 _OTHERS = 0o077
-_MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin", "history", "monitor"}
+_MEMBERS = {"secret", "created", "expires", "note", "read", "write", "admin", "history", "monitor", "policy"}
 _HEAD = "# The access keys of foldb, written by `foldb key`, which removes other comments.\n"
 
 
@@ -169,9 +171,10 @@ def _key(key_id: str, members: dict[str, Any]) -> Key:
                 *(_patterns(members.get(right, [])) for right in ("read", "write", "admin")),
                 history=_patterns(members.get("history", [])),
                 monitor=_of_type(members.get("monitor", False), bool),
+                policy=_of_type(members["policy"], str) if "policy" in members else None,
             ),
         )
-    except ValueError as error:
+    except (ValueError, PolicyError) as error:
         raise ValueError(f"the key {key_id}: {error}") from None
 
 
@@ -225,6 +228,8 @@ def _toml(cluster_secret: bytes | None, keys: Iterable[Key]) -> str:
             lines.append(f"history = [{', '.join(map(_quoted, key.rights.history))}]")
         if key.rights.monitor:
             lines.append("monitor = true")
+        if key.rights.policy is not None:
+            lines.append(f"policy = {_quoted(key.rights.policy.text)}")
         lines.append("")
     return "\n".join(lines)
 

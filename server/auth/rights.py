@@ -1,21 +1,34 @@
-"""The rights of a key: for each table none, read, write or admin, each of which includes those before it.
+"""The rights of a key, and the check of the rights that a request needs.
 
     operation.demands(body)  ──►  (action, right, table), ...  ──►  check: all of them, or AccessDeniedException
+                                                                      │
+                         the key's patterns and policy ──────────────►│◄────── the table's policy
 
-Every operation declares its demands (api/operation.py). An index belongs to its table. An operation on no table or on
-all tables demands a right on the table `*`, which only the pattern `*` matches. A read of the past demands the right
-`history` on the name before the cut (check_history). The status and the metrics of a node
-demand a right on NODE, which the right `monitor` grants, and the right to administer all tables.
+The patterns of a key give it for each table none, read, write or admin, each of which includes those before it: they
+are short forms of policies (policy_document.py), with a cache. A demand is met if no policy denies its action
+explicitly, and the key's patterns, its policy or the policy of the table allow it.
+
+Every operation declares its demands (api/operation.py). For the patterns an index belongs to its table, for a policy it
+is a resource of its own. An operation on no table or on all tables demands a right on the table `*`, which only the
+pattern `*` matches. A read of the past demands the right `history` on the name before the cut (check_history). The
+status and the metrics of a node demand a right on NODE, which the right `monitor` grants, and the right to administer
+all tables.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, IntEnum
 from fnmatch import translate
-from typing import Any, Protocol, TypeAlias
+from functools import cache, partial
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ...model.errors import AccessDeniedError
-from ...model.tables import name_of
+from ...materializer.fold.state import Table
+from ...model.errors import AccessDeniedError, ResourceNotFoundError
+from ...model.limits import Limits
+from ...model.tables import ACCOUNT_ARN, ARN_PREFIX, TableDefinition, name_of, relative_id
+from .conditions import Facts
+from .policy_document import Access, Holder, Policy, parse_policy, stored_policy
+from .policy_text import user_arn, variables_of
 
 EVERYTHING = "*"
 NODE = None
@@ -47,6 +60,7 @@ class Rights:
         history: The patterns of the tables whose past the key may read. The past has deleted items, so this is a right
             of its own, which a right to the present does not include.
         monitor: Whether the key may read the status and the metrics of a node, which name all tables.
+        policy: The policy of the key; None if it has only patterns.
     """
 
     def __init__(
@@ -57,7 +71,14 @@ class Rights:
         *,
         history: Iterable[str] = (),
         monitor: bool = False,
+        policy: str | None = None,
     ) -> None:
+        """Parse the policy.
+
+        Raises:
+            PolicyError: The policy is malformed, or has an element that foldb does not support.
+        """
+        self.policy: Policy | None = None if policy is None else parse_policy(policy, Holder.KEY)
         self.history = tuple(history)
         self.monitor = monitor
         self.patterns = {Right.READ: tuple(read), Right.WRITE: tuple(write), Right.ADMIN: tuple(admin)}
@@ -82,6 +103,13 @@ class Rights:
                 self._cache[table] = right
         return right
 
+    def grant(self, right: "Right | Past", table: str | None) -> bool:
+        """Return whether the patterns include a right on a table, or on NODE."""
+        if isinstance(right, Past):
+            assert table is not NODE, "a read of the past names tables"
+            return self.has_history(table)
+        return self.on(table) >= right
+
     def has_history(self, table: str) -> bool:
         """Return whether the key may read the past of a table. A key that administers all tables may."""
         return self.on(EVERYTHING) >= Right.ADMIN or any(
@@ -94,7 +122,34 @@ def is_pattern(text: str) -> bool:
     return bool(_PATTERN.fullmatch(text))
 
 
-Demand: TypeAlias = tuple[str, Right | Past, str | None]
+class ItemDemand(NamedTuple):
+    """A demand of an operation on items, whose request has facts that conditions of policies test.
+
+    Attributes:
+        action: An IAM action.
+        right: The right that it needs.
+        table: The name or ARN of its table.
+        request: The request, or its part about this table or item.
+        facts: Returns the facts of the request, or None for an operation without any.
+        index_name: The name of the index that it reads.
+        enclosing: The whole request; the same as `request` where it has one part.
+        operation: The operation that encloses the action, if it is another one.
+    """
+
+    action: str
+    right: "Right | Past"
+    table: str
+    request: Any
+    facts: "FactsOf"
+    index_name: str | None = None
+    enclosing: dict[str, Any] | None = None
+    operation: str | None = None
+
+
+FactsOf: TypeAlias = Callable[[ItemDemand, TableDefinition, Limits], Facts]
+"""Returns the facts of a request to a table. May raise the ValidationError of a malformed request."""
+
+Demand: TypeAlias = tuple[str, Right | Past, str | None] | ItemDemand
 """An IAM action, the right that it needs, and its table or NODE."""
 
 Demands: TypeAlias = Callable[[dict[str, Any]], Iterable[Demand]]
@@ -111,47 +166,166 @@ class Bearer(Protocol):
     def rights(self) -> Rights: ...
 
 
-def check(bearer: Bearer, demands: Iterable[Demand]) -> None:
+class Catalog(Protocol):
+    """The tables and their policies, as the fold's state has them."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def table_named(self, name: str) -> Table | None: ...
+
+
+_READ_HISTORY: Final = "foldb:ReadHistory"
+_DYNAMODB: Final = "dynamodb:"
+
+
+def has_right(bearer: Bearer, right: Right, table: str, catalog: Catalog) -> bool:
+    """Return whether `check` would pass for a right on a table, where that takes patterns alone.
+
+    This is the path of most requests: neither the key nor the table has a policy, and the table is named by its name.
+    """
+    rights, found = bearer.rights, catalog.table_named(table)
+    return (
+        found is not None
+        and rights.policy is None
+        and not found.definition.policies
+        and rights.on(table) >= right
+    )
+
+
+def check(bearer: Bearer, demands: Iterable[Demand], catalog: Catalog) -> None:
     """Check that a key has all the rights that a request needs.
 
     Raises:
-        AccessDeniedError: The key lacks a right.
+        AccessDeniedError: The key lacks a right, or a policy denies an action.
+        ResourceNotFoundError: A condition of a policy needs the key of a table that does not exist.
+        ValidationError: A condition of a policy needs the facts of a malformed request.
     """
-    for action, right, table in demands:
+    rights = bearer.rights
+    for demand in demands:
+        right, table = demand[1], demand[2]
         name = NODE if table is NODE else name_of(table)
-        if isinstance(right, Past):
-            assert name is not NODE, "a read of the past names tables"
-            is_allowed = bearer.rights.has_history(name)
-        else:
-            is_allowed = bearer.rights.on(name) >= right
-        if not is_allowed:
-            raise _denied(bearer, action, "node" if name is NODE else f"table/{name}")
+        found = None if name is NODE else catalog.table_named(name)
+        if right is Right.NONE:
+            continue
+        if rights.policy is not None or (found is not None and found.definition.policies):
+            _check_policies(bearer, demand, found, catalog.limits)
+        elif not rights.grant(right, name):
+            raise _denied(bearer, demand)
 
 
-def check_history(bearer: Bearer, demands: Iterable[Demand]) -> None:
+def check_history(bearer: Bearer, demands: Iterable[Demand], catalog: Catalog) -> None:
     """Check that a key may read the past of all tables of a read, whose names have no cut.
 
     Raises:
         AccessDeniedError: The key may not.
     """
-    check(bearer, (("foldb:ReadHistory", Past.READ, table) for _, _, table in demands))
+    check(bearer, map(_of_the_past, demands), catalog)
 
 
-def _denied(bearer: Bearer, action: str, resource: str) -> AccessDeniedError:
-    return AccessDeniedError(
-        f"User: arn:aws:iam::000000000000:user/{bearer.id} is not authorized to perform: {action} on resource: "
-        f"arn:aws:dynamodb:us-east-1:000000000000:{resource} "
-        f"because no identity-based policy allows the {action} action"
+def may_put_policy(bearer: Bearer, arn: str, text: str, catalog: Catalog) -> bool:
+    """Return whether a key could replace the policy of a resource again if `text` were its policy."""
+    demand = ("dynamodb:PutResourcePolicy", Right.ADMIN, arn)
+    table = catalog.table_named(name_of(arn))
+    access = _access(bearer, demand, table, catalog.limits)
+    policy = stored_policy(text, _holder_of(arn))
+    identity = bearer.rights.policy
+    if policy.denies(access) or (identity is not None and identity.denies(access)):
+        return False
+    return (
+        bearer.rights.grant(Right.ADMIN, name_of(arn))
+        or (identity is not None and identity.allows(access))
+        or policy.allows(access)
     )
 
 
-def each_table(operation: str, right: Right) -> Demands:
+def _of_the_past(demand: Demand) -> Demand:
+    if isinstance(demand, ItemDemand):
+        return demand._replace(right=Past.READ)
+    return (_READ_HISTORY, Past.READ, demand[2])
+
+
+def _check_policies(bearer: Bearer, demand: Demand, table: Table | None, limits: Limits) -> None:
+    """Check a demand with the policies of the key and the resource: a deny wins, then one of them must allow.
+
+    The policy of a table denies any action, and allows those of DynamoDB: foldb's own reach behind the table's data.
+    """
+    right, name = demand[1], demand[2]
+    identity, resource = bearer.rights.policy, _policy_of(demand, table)
+    access = wanted = _access(bearer, demand, table, limits)
+    if isinstance(right, Past):
+        # The action itself must not be denied, and the right to the past is the one that is allowed.
+        wanted = Access(_READ_HISTORY, access.resource, access.key_id, access.facts)
+    for policy, kind in ((identity, "an identity"), (resource, "a resource")):
+        if policy is not None and (policy.denies(access) or policy.denies(wanted)):
+            raise _denied(bearer, demand, f"with an explicit deny in {kind}-based policy")
+    if (
+        bearer.rights.grant(right, NODE if name is NODE else name_of(name))
+        or (identity is not None and identity.allows(wanted))
+        or (resource is not None and wanted.action.startswith(_DYNAMODB) and resource.allows(wanted))
+    ):
+        return
+    raise _denied(bearer, demand)
+
+
+def _access(bearer: Bearer, demand: Demand, table: Table | None, limits: Limits) -> Access:
+    return Access(
+        demand[0], _resource(demand), bearer.id, cache(partial(_facts, bearer, demand, table, limits))
+    )
+
+
+def _facts(bearer: Bearer, demand: Demand, table: Table | None, limits: Limits) -> Facts:
+    own: dict[str, tuple[str, ...]] = {name: (value,) for name, value in variables_of(bearer.id).items()}
+    if not isinstance(demand, ItemDemand):
+        return own
+    if table is None:
+        raise ResourceNotFoundError
+    return {**own, **demand.facts(demand, table.definition, limits)}
+
+
+def _policy_of(demand: Demand, table: Table | None) -> Policy | None:
+    """Return the policy of the resource of a demand: that of a stream, or of the table of any other resource."""
+    if table is None:
+        return None
+    assert demand[2] is not NODE, "a node has no table"
+    holder = _holder_of(demand[2])
+    slot = relative_id(demand[2]) if holder is Holder.STREAM else ""
+    found = table.definition.policies.get(slot)
+    return None if found is None else stored_policy(found.text, holder)
+
+
+def _holder_of(table: str) -> Holder:
+    return Holder.STREAM if relative_id(table).startswith("stream/") else Holder.TABLE
+
+
+def _resource(demand: Demand) -> str:
+    """Return the ARN of the table, index, stream or backup that a demand is about, or of the node."""
+    table = demand[2]
+    if table is NODE:
+        return f"{ACCOUNT_ARN}node"
+    relative = relative_id(table)
+    if isinstance(demand, ItemDemand) and demand.index_name is not None:
+        relative = f"index/{demand.index_name}"
+    return f"{ARN_PREFIX}{name_of(table)}{'/' if relative else ''}{relative}"
+
+
+def _denied(bearer: Bearer, demand: Demand, reason: str | None = None) -> AccessDeniedError:
+    action = demand[0]
+    if isinstance(demand[1], Past) and reason is None:
+        action = _READ_HISTORY
+    reason = reason or f"because no identity-based policy allows the {action} action"
+    return AccessDeniedError(
+        f"User: {user_arn(bearer.id)} is not authorized to perform: {action} on resource: {_resource(demand)} {reason}"
+    )
+
+
+def each_table(operation: str, right: Right, facts: FactsOf) -> Demands:
     """Return the demands of a batch operation: `right` on every table of the request."""
     action = f"dynamodb:{operation}"
 
     def demands(body: dict[str, Any]) -> Iterator[Demand]:
-        for table in body["RequestItems"]:
-            yield action, right, table
+        for table, request in body["RequestItems"].items():
+            yield ItemDemand(action, right, table, request, facts, None, body)
 
     return demands
 

@@ -45,15 +45,16 @@ class SigningKey:
 
 
 def canonical_request(
-    fields: Mapping[bytes, bytes], names: Sequence[bytes], listed: bytes, body: bytes
+    fields: Mapping[bytes, bytes], names: Sequence[bytes], listed: bytes, body: bytes, query: bytes = b""
 ) -> bytes:
-    """Return the canonical request of a POST to `/`: the signed header fields and the hash of the body.
+    """Return the canonical request of a POST to `/`: the query, the signed header fields and the hash of the body.
 
     Args:
         fields: The header fields, by lower-case name.
         names: The names of the signed fields, sorted.
         listed: The same names, joined by semicolons.
         body: The body as it is sent.
+        query: The canonical query.
 
     Raises:
         KeyError: A signed field is missing.
@@ -61,7 +62,7 @@ def canonical_request(
     lines = b"".join([name + b":" + fields[name] + b"\n" for name in names])
     if lines.find(b"  ") >= 0 or lines.find(b" \n") >= 0 or lines.find(b"\t") >= 0:
         lines = b"".join([name + b":" + b" ".join(fields[name].split()) + b"\n" for name in names])
-    return b"POST\n/\n\n%b\n%b\n%b" % (lines, listed, hashlib.sha256(body).hexdigest().encode())
+    return b"POST\n/\n%b\n%b\n%b\n%b" % (query, lines, listed, hashlib.sha256(body).hexdigest().encode())
 
 
 def string_to_sign(iso_time: bytes, scope: bytes, request: bytes) -> bytes:

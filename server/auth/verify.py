@@ -21,6 +21,7 @@ from ...model.errors import (
     UnrecognizedClientError,
 )
 from .keyfile import Key, Keys
+from .query_signature import QuerySignature, is_signed
 from .signature import ALGORITHM, SERVICE, TERMINATOR, SigningKey, canonical_request, iso, string_to_sign
 
 CLOCK_S = 15 * 60  # tolerance for the clock of a client, in both directions
@@ -47,7 +48,7 @@ class SignedHead(Protocol):
 
 
 class Claim:
-    """An Authorization header without the signature: the key, the day and the signed fields.
+    """An Authorization header or a query without the signature: the key, the day and the signed fields.
 
     Attributes:
         key: The key; None if it is unknown.
@@ -61,13 +62,13 @@ class Claim:
 
     __slots__ = ("_region", "_secret", "day", "key", "listed", "names", "scope", "signed", "signing_key")
 
-    def __init__(self, authorization: bytes, keys: Keys) -> None:
-        """Parse a header.
+    def __init__(self, credential: bytes, listed: bytes, keys: Keys) -> None:
+        """Parse a credential and the list of signed fields.
 
         Raises:
-            RequestError: The header is malformed, or for another service.
+            RequestError: The credential or the list is malformed, or the credential is for another service.
         """
-        credential, self.listed = _parts(authorization)
+        self.listed = listed
         self.names = _names(self.listed)
         self.signed = frozenset(self.names)
         parts = credential.split(b"/")
@@ -112,24 +113,32 @@ class Verifier:
         """
         fields = head.fields
         authorization = fields.get(b"authorization", b"")
-        claim = self._claims.get(authorization[:-_SIGNATURE]) or self._read(authorization)
-        iso_time = _time(fields, now_ms // 1000)
+        query: QuerySignature | None = None
+        if head.path != b"/" and is_signed(head.path):
+            query = QuerySignature(head.path, authorization)
+            claim = Claim(query.credential, query.listed, self._keys)
+            iso_time = _time(query.date, now_ms // 1000, query.expires_s)
+        else:
+            claim = self._claims.get(authorization[:-_SIGNATURE]) or self._read(authorization)
+            iso_time = _time(_date(fields), now_ms // 1000)
         if claim.day != iso_time[:8]:
             raise InvalidSignatureError(
                 "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
                 f"'{_text(claim.day)}' != '{_text(iso_time[:8])}', from '{_text(iso_time)}'."
             )
-        _check_fields(head, claim)
+        _check_fields(head, claim, query)
+        canonical_query = b"" if query is None else query.canonical
         try:
-            request = canonical_request(fields, claim.names, claim.listed, body)
+            request = canonical_request(fields, claim.names, claim.listed, body, canonical_query)
         except KeyError:  # a signed field is missing
             raise InvalidSignatureError from None
         signing_key = claim.signing_key or claim.derive()
         expected = signing_key.sign(string_to_sign(iso_time, claim.scope, request))
-        is_right = hmac.compare_digest(expected, authorization[-_SIGNATURE:])
+        given = authorization[-_SIGNATURE:] if query is None else query.signature
+        is_right = hmac.compare_digest(expected, given)
         key = claim.key
         # Keys of foldb are long-term keys: a request with a session token was signed with another key.
-        if key is None or b"x-amz-security-token" in fields:
+        if key is None or b"x-amz-security-token" in fields or (query is not None and query.has_token):
             raise UnrecognizedClientError
         if not is_right:
             raise InvalidSignatureError
@@ -138,7 +147,7 @@ class Verifier:
         return key
 
     def _read(self, authorization: bytes) -> Claim:
-        claim = Claim(authorization, self._keys)
+        claim = Claim(*_parts(authorization), self._keys)
         if len(authorization) <= _CLAIM_BYTES:
             if len(self._claims) >= _CLAIMS_MAX:
                 self._claims.clear()
@@ -185,7 +194,7 @@ def _names(listed: bytes) -> tuple[bytes, ...]:
     return names
 
 
-def _check_fields(head: SignedHead, claim: Claim) -> None:
+def _check_fields(head: SignedHead, claim: Claim, query: QuerySignature | None) -> None:
     """Refuse unsigned fields that must be signed, and repeated signed fields.
 
     Raises:
@@ -195,19 +204,19 @@ def _check_fields(head: SignedHead, claim: Claim) -> None:
     for name in fields.keys() - signed:
         if name.startswith(_SIGNED):
             raise InvalidSignatureError(f"'{_text(name)}' must be a 'SignedHeader' in the AWS Authorization.")
-    if b"x-amz-date" not in fields and b"date" not in signed:
+    if query is None and b"x-amz-date" not in fields and b"date" not in signed:
         raise InvalidSignatureError("'Date' must be a 'SignedHeader' in the AWS Authorization.")
     if head.repeated and not head.repeated.isdisjoint(signed):
         raise InvalidSignatureError
-    if head.path != b"/":
+    if query is None and head.path != b"/":
         raise InvalidSignatureError("The API is at the path '/' and takes no query.")
 
 
-def _time(fields: Mapping[bytes, bytes], now: int) -> bytes:
-    """Return the time of the signature.
+def _date(fields: Mapping[bytes, bytes]) -> bytes:
+    """Return the time of a signature in the header.
 
     Raises:
-        RequestError: The time is missing, malformed, or too far from now.
+        IncompleteSignatureError: The time is missing.
     """
     text = fields.get(b"x-amz-date") or fields.get(b"date")
     if text is None:
@@ -215,11 +224,22 @@ def _time(fields: Mapping[bytes, bytes], now: int) -> bytes:
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
             f"Authorization={_text(fields[b'authorization'])}"
         )
+    return text
+
+
+def _time(text: bytes, now: int, expires_s: int | None = None) -> bytes:
+    """Return the time of a signature that is valid for a number of seconds, or for the usual time.
+
+    Raises:
+        RequestError: The time is malformed, or too far from now.
+    """
+    valid_s = CLOCK_S if expires_s is None else expires_s
     iso_time, seconds = _read_time(text)
-    if seconds < now - CLOCK_S:
-        limit, at = _text(iso(now - CLOCK_S)), _text(iso(now))
+    if seconds < now - valid_s:
+        limit, at = _text(iso(now - valid_s)), _text(iso(now))
+        length = f"{valid_s} sec." if valid_s % 60 else f"{valid_s // 60} min."
         raise InvalidSignatureError(
-            f"Signature expired: {_text(iso_time)} is now earlier than {limit} ({at} - 15 min.)"
+            f"Signature expired: {_text(iso_time)} is now earlier than {limit} ({at} - {length})"
         )
     if seconds > now + CLOCK_S:
         limit, at = _text(iso(now + CLOCK_S)), _text(iso(now))

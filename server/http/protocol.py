@@ -26,6 +26,7 @@ from ...model.errors import (
 from ..api.dispatch import dispatch
 from ..api.reply import Reply
 from ..auth.guard import Guard
+from ..auth.query_signature import QuerySignature, is_signed
 from ..auth.rights import check, metrics_demands
 from ..auth.verify import incomplete
 from ..node import Node
@@ -57,6 +58,9 @@ _BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
 _ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
 # DynamoDB's whole answer to a body whose Content-Type is not JSON.
 _NO_JSON = b"<UnknownOperationException/>\n"
+# The only parameter of DynamoDB's API that is a header field.
+_PUT_POLICY = b"DynamoDB_20120810.PutResourcePolicy"
+_CONFIRM = b"x-amz-confirm-remove-self-resource-access"
 _NO_PATH = b"The API is at the path '/' and takes no query.\n"
 
 
@@ -313,7 +317,8 @@ class Connection(asyncio.Protocol):
             self._answer_page(head)
 
     def _post(self, head: RequestHead, body: bytes) -> None:
-        if head.path != b"/":
+        is_in_query = head.path != b"/" and is_signed(head.path)
+        if head.path != b"/" and not is_in_query:
             self._answer_text(head, 404, _NO_PATH)
             return
         fields = head.fields
@@ -332,10 +337,19 @@ class Connection(asyncio.Protocol):
             fields.get(b"x-foldb-reason"),
         )
         reply.record = self._record
+        if is_in_query:
+            try:
+                credential = QuerySignature(head.path, authorization).credential
+            except RequestError as error:
+                reply.error(error)
+                return
+            reply.set_credential(credential)
         if listener.depth is not None:
             reply.depth = listener.depth(fields.get(b"user-agent", b""))
         if listener.guard is not None:
             self._verify(listener.guard, head, body, reply)
+        elif is_in_query:
+            self._dispatch(head, body, reply)
         elif not authorization.startswith(b"AWS4-"):
             reply.error(MissingAuthenticationTokenError())
         elif _is_incomplete(authorization):
@@ -373,6 +387,8 @@ class Connection(asyncio.Protocol):
                 raise BadRequestError(415, "only gzip is read")
             body = inflate(body, listener.node.limits.body_bytes)
         target = fields.get(b"x-amz-target", b"")
+        if target == _PUT_POLICY:
+            reply.is_confirmed = fields.get(_CONFIRM, b"").lower() == b"true"
         if target in LONG or len(body) > LONG_BODY_BYTES:
             self._schedule(len(body), partial(self._dispatch_scheduled, target, body, reply), reply)
         else:
@@ -409,7 +425,7 @@ class Connection(asyncio.Protocol):
                 key = guard.admit_basic(head.fields.get(b"authorization", b""))
                 if self._record is not None:
                     self._record.access_key = key.id
-                check(key, metrics_demands())
+                check(key, metrics_demands(), listener.node.state)
             except AccessDeniedError as error:
                 self._answer_text(head, 403, error.message.encode() + _NO_MONITOR)
                 return

@@ -71,7 +71,8 @@ class RequestRecord:
     def note(self, demands: Iterable[Demand]) -> None:
         """Record the names of the tables in the rights that the request needs."""
         names: dict[str, None] = {}
-        for _, _, table in demands:
+        for demand in demands:
+            table = demand[2]
             if table is not NODE and table != EVERYTHING and len(names) < TABLES:
                 names[name_of(table)[:_TABLE]] = None
         self.tables = list(names)

@@ -78,7 +78,7 @@ def _copy(database: Database, operation: str, body: dict[str, Any], reply: Reply
     if not isinstance(name, str) or not isinstance(target, str) or not isinstance(as_of, str | None):
         raise ValidationError("A copy takes a TableName, a TargetTableName, and the text of a cut as AsOf")
     service.validate("RestoreTableToPointInTime", {"TargetTableName": target})
-    check_source(reply, name)
+    check_source(database, reply, name)
     check_target(database, target)
 
     def begin(past: _PastTable | RequestError) -> None:

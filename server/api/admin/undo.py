@@ -320,8 +320,8 @@ class _Planner:
             return
         names = sorted({self.definition(key).name for key in keys})
         demands: list[Demand] = [("foldb:Undo", Right.WRITE, name) for name in names]
-        check(self._caller.bearer, demands)
-        check_history(self._caller.bearer, demands)
+        check(self._caller.bearer, demands, self._database.state)
+        check_history(self._caller.bearer, demands, self._database.state)
 
     # Reads of the history
 

@@ -46,7 +46,7 @@ class _Member:
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
-    return statements.demands(body["Statements"])
+    return statements.demands(body["Statements"], body)
 
 
 @operation("BatchExecuteStatement", _demands)

@@ -25,6 +25,7 @@ from ...database import Database
 from ...routing.fan_in import FanIn, joined
 from .. import parameters
 from ..operation import operation
+from ..policy_facts import facts_of_batch_get
 from ..reply import Reply
 from ..response_json import Consumed, consumed_each, members, quoted
 from .get_item import projected
@@ -45,7 +46,7 @@ class _Table:
         return consistent
 
 
-@operation("BatchGetItem", each_table("BatchGetItem", Right.READ))
+@operation("BatchGetItem", each_table("BatchGetItem", Right.READ, facts_of_batch_get))
 def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read the items."""
     limits = database.limits

@@ -30,6 +30,7 @@ from ...database import Database
 from ...routing import joined
 from .. import write_requests
 from ..operation import operation
+from ..policy_facts import facts_of_batch_write
 from ..reply import Reply
 from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
 
@@ -67,7 +68,7 @@ class _Batch:
     keys: list[bytes] = field(default_factory=list)
 
 
-@operation("BatchWriteItem", each_table("BatchWriteItem", Right.WRITE))
+@operation("BatchWriteItem", each_table("BatchWriteItem", Right.WRITE, facts_of_batch_write))
 def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate all writes, then submit a command for each."""
     limits = database.limits

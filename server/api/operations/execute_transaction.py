@@ -42,7 +42,7 @@ _NO_RETURNING = "RETURNING clause is not supported in ExecuteTransaction."
 
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
-    return statements.demands(body["TransactStatements"])
+    return statements.demands(body["TransactStatements"], body, "ExecuteTransaction")
 
 
 @operation("ExecuteTransaction", _demands)
@@ -177,7 +177,7 @@ def _action(
     if getattr(bound.kind, "returning", "NONE") != "NONE":
         raise ValidationError(_NO_RETURNING)
     try:
-        action = statements.classic_write(bound, table, member)
+        action = statements.classic_write(bound, table.definition, member)
     except KeyMismatchError:
         return Reason("ValidationError", KEY_MISMATCH)
     parsed.append(parse_action(action.kind, action.request, database.limits))

@@ -33,7 +33,8 @@ _PAGE = 25
 async def export_table_to_point_in_time(node: Node, body: dict[str, Any], caller: Caller) -> Answer:
     """Begin an export of the items at a time, or of the changes between two."""
     if caller.bearer is not None:
-        check_history(caller.bearer, [("foldb:ReadHistory", Right.READ, name_of(body["TableArn"]))])
+        demand = "foldb:ReadHistory", Right.READ, name_of(body["TableArn"])
+        check_history(caller.bearer, [demand], node.state)
     jobs.check_buckets(node)
     _check_members(body)
     source = find_table(node, body["TableArn"]).definition

@@ -37,7 +37,7 @@ def _demands_of_backup(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("RestoreTableFromBackup", _demands_of_backup)
 def restore_table_from_backup(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Create the table, with the settings that the backup has."""
-    check_source(reply, body["BackupArn"])
+    check_source(database, reply, body["BackupArn"])
     backup = find_backup(database, body["BackupArn"])
     check_target(database, body["TargetTableName"])
     copy = Copy(
@@ -57,7 +57,7 @@ def _demands_of_point_in_time(body: dict[str, Any]) -> Iterator[Demand]:
 def restore_table_to_point_in_time(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Create the table, with the present settings of the source."""
     source = _source(database, body)
-    check_source(reply, source.name)
+    check_source(database, reply, source.name)
     _check_time(source, body)
 
     def begin(now_ms: int | RequestError) -> None:

@@ -23,10 +23,11 @@ from ....model.errors import (
 from ....model.limits import Limits
 from ....model.tables import TableDefinition
 from ....model.values import check_item
-from ...auth.rights import Demand, Right
+from ...auth.rights import Demand, ItemDemand, Right
 from ...database import Database
 from .. import parameters
 from ..operation import operation
+from ..policy_facts import FACTS
 from ..reply import Reply
 from ..response_json import Consumed, array, consumed_each, members
 from .get_item import projected
@@ -50,7 +51,17 @@ class _Get:
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
     for action in body["TransactItems"]:
-        yield "dynamodb:GetItem", Right.READ, action["Get"]["TableName"]
+        get = action["Get"]
+        yield ItemDemand(
+            "dynamodb:GetItem",
+            Right.READ,
+            get["TableName"],
+            get,
+            FACTS["GetItem"],
+            None,
+            body,
+            "TransactGetItems",
+        )
 
 
 @operation("TransactGetItems", _demands)

@@ -20,20 +20,25 @@ from ....model.errors import Reason, RequestError, TransactionCanceledError, Val
 from ....model.limits import Limits
 from ....model.tables import TableDefinition, empty_key_of_item_error, index_key_error
 from ....model.values import dump
-from ...auth.rights import Demand, Right
+from ...auth.rights import Demand, ItemDemand, Right
 from ...database import Database
 from .. import parameters, write_requests
 from ..operation import operation
 from ..parameters import WriteRequest
+from ..policy_facts import facts_of_request
 from ..reply import Reply
 from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
 from .transact_get_items import MULTIPLE, TOO_LARGE
 
 _DEMANDED = {
-    "ConditionCheck": ("dynamodb:ConditionCheckItem", Right.READ),
-    "Put": ("dynamodb:PutItem", Right.WRITE),
-    "Update": ("dynamodb:UpdateItem", Right.WRITE),
-    "Delete": ("dynamodb:DeleteItem", Right.WRITE),
+    "ConditionCheck": (
+        "dynamodb:ConditionCheckItem",
+        Right.READ,
+        partial(facts_of_request, "ConditionCheck"),
+    ),
+    "Put": ("dynamodb:PutItem", Right.WRITE, partial(facts_of_request, "Put")),
+    "Update": ("dynamodb:UpdateItem", Right.WRITE, partial(facts_of_request, "Update")),
+    "Delete": ("dynamodb:DeleteItem", Right.WRITE, partial(facts_of_request, "Delete")),
 }
 OnTransacted: TypeAlias = Callable[[tuple[bytes, ...] | RequestError, ResultPosition], None]
 """Receives the members of the answer to a transaction, as JSON, or its error."""
@@ -51,9 +56,10 @@ class ParsedAction(NamedTuple):
 
 def _demands(body: dict[str, Any]) -> Iterator[Demand]:
     for actions in body["TransactItems"]:
-        for kind, (action, right) in _DEMANDED.items():
+        for kind, (action, right, facts) in _DEMANDED.items():
             if request := actions.get(kind):
-                yield action, right, request["TableName"]
+                table = request["TableName"]
+                yield ItemDemand(action, right, table, request, facts, None, body, "TransactWriteItems")
 
 
 @operation("TransactWriteItems", _demands)

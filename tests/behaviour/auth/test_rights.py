@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from foldb.materializer.fold.state import PartitionState
 from foldb.model.errors import AccessDeniedError
 from foldb.server.api.admin import ADMIN
 from foldb.server.api.operations import OPERATIONS
@@ -13,6 +14,7 @@ from foldb.server.auth.keyfile import Key
 from foldb.server.auth.rights import Demand, Demands, Right, Rights, check, is_pattern, metrics_demands
 from tests.behaviour.auth.signed import CREATED
 
+CATALOG = PartitionState()
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
 STREAM = {"StreamArn": f"{ARN}/stream/2026-11-21T10:00:00.123"}
 CARS = {"TableName": "Cars"}
@@ -29,6 +31,7 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "CreateBackup": (Right.ADMIN, CARS),
     "CreateTable": (Right.ADMIN, CARS),
     "DeleteBackup": (Right.ADMIN, {"BackupArn": BACKUP}),
+    "DeleteResourcePolicy": (Right.ADMIN, {"ResourceArn": ARN}),
     "DeleteItem": (Right.WRITE, CARS),
     "DeleteTable": (Right.ADMIN, CARS),
     "DescribeBackup": (Right.READ, {"BackupArn": BACKUP}),
@@ -53,11 +56,13 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     ),
     "GetItem": (Right.READ, CARS),
     "GetRecords": (Right.READ, {"ShardIterator": f"{STREAM['StreamArn']}|1|AAAA"}),
+    "GetResourcePolicy": (Right.ADMIN, {"ResourceArn": ARN}),
     "GetShardIterator": (Right.READ, STREAM),
     "ListBackups": (Right.READ, CARS),
     "ListStreams": (Right.READ, CARS),
     "ListTables": (Right.READ, {}),
     "ListTagsOfResource": (Right.READ, {"ResourceArn": ARN}),
+    "PutResourcePolicy": (Right.ADMIN, {"ResourceArn": ARN}),
     "PutItem": (Right.WRITE, CARS),
     "Query": (Right.READ, CARS | {"IndexName": "by-colour"}),
     "RestoreTableFromBackup": (Right.ADMIN, {"TargetTableName": "Cars", "BackupArn": BACKUP}),
@@ -94,7 +99,7 @@ def bearing(rights: Rights) -> Key:
 
 def allows(bearer: Key, demands: Iterator[Demand] | Any) -> bool:
     try:
-        check(bearer, demands)
+        check(bearer, demands, CATALOG)
     except AccessDeniedError:
         return False
     return True
@@ -302,7 +307,7 @@ def test_names_that_a_client_makes_up_are_not_kept_without_bound() -> None:
 
 def test_a_missing_right_is_dynamodbs_access_denied() -> None:
     with pytest.raises(AccessDeniedError) as caught:
-        check(key(Right.READ, "Cars"), demands_of("PutItem")(CARS))
+        check(key(Right.READ, "Cars"), demands_of("PutItem")(CARS), CATALOG)
 
     assert {
         "__type": "com.amazon.coral.service#AccessDeniedException",

@@ -3,6 +3,7 @@
 Every member of a sample matters: another value of it alone, or its absence, changes the answer or the tables.
 """
 
+import json
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,6 +21,15 @@ MEASURED = {**COUNTED, "ReturnItemCollectionMetrics": "SIZE"}
 STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 ENCRYPTED = {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": "mine"}
 FAILURE_SHOWN = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+def policy(*actions: str) -> str:
+    """A document that denies these actions to all keys."""
+    element = {"Effect": "Deny", "Principal": "*", "Action": list(actions), "Resource": "*"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [element]})
+
+
+PUT_POLICY = ("PutResourcePolicy", {"ResourceArn": f"{ARN}main", "Policy": policy("dynamodb:Query")})
 
 
 class Sample(NamedTuple):
@@ -409,6 +419,7 @@ TABLES = [
             "Tags": [{"Key": "k", "Value": "v"}, {"Key": "l", "Value": "w"}],
             "TableClass": "STANDARD_INFREQUENT_ACCESS",
             "DeletionProtectionEnabled": True,
+            "ResourcePolicy": policy("dynamodb:Scan"),
         },
     ),
     Sample(
@@ -432,6 +443,22 @@ TABLES = [
     Sample("DescribeTimeToLive", MAIN),
     Sample("ListTables", {"ExclusiveStartTableName": "main", "Limit": 1}),
     Sample("ListTagsOfResource", {"ResourceArn": f"{ARN}main", "NextToken": "k0"}),
+    Sample("GetResourcePolicy", {"ResourceArn": f"{ARN}main"}, (PUT_POLICY,)),
+    Sample(
+        "PutResourcePolicy",
+        {
+            "ResourceArn": f"{ARN}main",
+            "Policy": policy("dynamodb:PutResourcePolicy"),
+            "ExpectedRevisionId": "NO_POLICY",
+            "ConfirmRemoveSelfResourceAccess": True,
+        },
+    ),
+    Sample("DeleteResourcePolicy", {"ResourceArn": f"{ARN}main"}, (PUT_POLICY,)),
+    Sample(
+        "DeleteResourcePolicy",
+        {"ResourceArn": f"{ARN}main", "ExpectedRevisionId": "NO_POLICY"},
+        about=("ExpectedRevisionId",),
+    ),
     Sample(
         "TagResource",
         {"ResourceArn": f"{ARN}main", "Tags": [{"Key": "k1", "Value": "v"}, {"Key": "n", "Value": "w"}]},

@@ -107,6 +107,7 @@ async def _tables(node: Node) -> list[Answer]:
             ("DescribeContinuousBackups", table),
             ("DescribeKinesisStreamingDestination", table),
             ("ListTagsOfResource", {"ResourceArn": description["TableArn"]}),
+            ("GetResourcePolicy", {"ResourceArn": description["TableArn"]}),
             ("Scan", table),
             *(("Scan", {**table, "IndexName": index}) for index in indexes),
         ]:

@@ -35,7 +35,7 @@ def test_rights_and_handler_share_a_parsed_statement(texts: list[str]) -> None:
     demands = list(OPERATIONS["ExecuteStatement"].demands(member))
 
     assert ("abc", [LONG]) == (parsed(member).kind.table, texts)
-    assert [("dynamodb:PartiQLDelete", "abc")] == [(action, table) for action, _, table in demands]
+    assert [("dynamodb:PartiQLDelete", "abc")] == [(demand[0], demand[2]) for demand in demands]
 
 
 def test_a_malformed_statement_has_its_error_each_time(texts: list[str]) -> None:

@@ -5,6 +5,7 @@ created over items that do not fit it, a transaction is repeated with its token.
 such as ARNs and iterators, are taken from its answers.
 """
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -121,6 +122,7 @@ class Requests:
             "CreateTable": self.create,
             "DeleteBackup": self._of_backup,
             "DeleteItem": lambda: self._conditional(self._keyed() | self._returns("NONE", "ALL_OLD")),
+            "DeleteResourcePolicy": self._of_policy,
             "DeleteTable": self._tabled,
             "DescribeBackup": self._of_backup,
             "DescribeContinuousBackups": self._tabled,
@@ -137,10 +139,12 @@ class Requests:
                 | self._sometimes("ClientRequestToken", "one", "two")
             ),
             "GetItem": lambda: self._projected(self._keyed() | self._sometimes("ConsistentRead", True)),
+            "GetResourcePolicy": self._of_policy,
             "ListBackups": lambda: self._sometimes("TableName", *TABLES) | self._sometimes("Limit", 1, 100),
             "ListTables": lambda: self._sometimes("Limit", 2, 1, 100),
             "ListTagsOfResource": lambda: {"ResourceArn": self._arn()},
             "PutItem": lambda: self._conditional(self._tabled_item() | self._returns("NONE", "ALL_OLD")),
+            "PutResourcePolicy": lambda: self._of_policy() | {"Policy": self._policy()},
             "Query": self.query,
             "RestoreTableFromBackup": lambda: self._of_backup() | {"TargetTableName": self._table()},
             "RestoreTableToPointInTime": self.restore,
@@ -610,6 +614,21 @@ class Requests:
     def _tabled_item(self) -> Json:
         table = self._table()
         return {"TableName": table, "Item": self.item(table)}
+
+    def _of_policy(self) -> Json:
+        return {"ResourceArn": self._arn()} | self._sometimes("ExpectedRevisionId", "NO_POLICY", "1")
+
+    def _policy(self) -> str:
+        """A policy that may be malformed."""
+        element = {"Action": self.dice.choice(["dynamodb:Get*", "*", "s3:GetObject", ["dynamodb:Scan"]])}
+        conditions = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": "a"}, "StringLike": {"other": 1}}
+        statement = element | {
+            "Effect": self.dice.choice(["Deny", "Allow", "None"]),
+            "Principal": self.dice.choice(["*", {"AWS": "000000000000"}, {}]),
+            "Resource": self.dice.choice(["*", self._arn()]),
+            "Condition": dict([self.dice.choice(list(conditions.items()))]),
+        }
+        return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
     def _arn(self) -> str:
         return f"arn:aws:dynamodb:us-east-1:000000000000:table/{self._table()}"

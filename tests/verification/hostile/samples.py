@@ -45,6 +45,18 @@ ITEM: dict[str, Any] = {
     "b": {"M": {"c": {"NS": ["1", "2"]}}},
 }
 ARN = f"arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"
+POLICY = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "dynamodb:Scan",
+            "Resource": ARN,
+            "Condition": {"ForAnyValue:StringLike": {"dynamodb:Attributes": ["secret*", "${aws:username}"]}},
+        },
+    }
+)
 CONDITION = {"ConditionExpression": "a = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}}
 ON_TABLE: dict[str, Any] = {"TableName": TABLE}
 RECOVERABLE = {**ON_TABLE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}}
@@ -197,6 +209,9 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
             "Limit": 5,
         },
     ),
+    ("PutResourcePolicy", {"ResourceArn": ARN, "Policy": POLICY, "ExpectedRevisionId": "NO_POLICY"}),
+    ("GetResourcePolicy", {"ResourceArn": ARN}),
+    ("DeleteResourcePolicy", {"ResourceArn": ARN}),
     ("TagResource", {"ResourceArn": ARN, "Tags": [{"Key": "k", "Value": "v"}]}),
     ("TransactGetItems", {"TransactItems": [{"Get": {**ON_TABLE, "Key": KEY, "ProjectionExpression": "a"}}]}),
     (
