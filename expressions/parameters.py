@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..model.errors import ValidationError
 from ..model.limits import MODERN, Limits
+from ..model.values import NAME_TOO_LONG
 from .parser import Names
 
 # In the order of DynamoDB's error texts.
@@ -83,6 +84,8 @@ def check_mixing(body: Mapping[str, Any], operation: str | None = None) -> None:
 def check_substitutions(names: Any, values: Any, limits: Limits = MODERN) -> None:
     """Refuse empty maps and invalid placeholders. `model.values.check_values` checks the values."""
     _check("ExpressionAttributeNames", names, _NAME, limits)
+    if names and any(len(name.encode()) > limits.attribute_name_bytes for name in names.values()):
+        raise ValidationError(NAME_TOO_LONG)
     _check("ExpressionAttributeValues", values, _REFERENCE, limits)
 
 

@@ -17,6 +17,10 @@ Names: TypeAlias = Mapping[str, str] | None
 Values: TypeAlias = Mapping[str, Value] | None
 
 _HIGHEST_INDEX: Final = 2**31 - 1
+_UNSIZED: Final = (
+    "FilterExpression",
+    "UpdateExpression",
+)  # DynamoDB names the size of the others that are too large
 _LONGEST_MESSAGE: Final = 1024  # characters; some messages repeat the client's text, which may have 4 KB
 
 # Kinds of errors. The lowest number takes precedence.
@@ -105,9 +109,8 @@ class Parser:
             self.problems.fail("The expression can not be empty;")
         size = len(text.encode("utf-8", "replace"))
         if size > limits.expression_bytes:
-            self.problems.fail(
-                f"Expression size has exceeded the maximum allowed size; expression size: {size}"
-            )
+            sized = "" if parameter in _UNSIZED else f" expression size: {size}"
+            self.problems.fail(f"Expression size has exceeded the maximum allowed size;{sized}")
         self._text = text
         self._tokens = tokenize(text)
         self._at = 0

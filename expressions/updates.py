@@ -91,6 +91,15 @@ class CompiledUpdate:
             isinstance(action, RemoveAction | DeleteAction) for action in self.actions
         )
 
+    @property
+    def computed(self) -> frozenset[str]:
+        """The attributes that are set to another value than one of the request."""
+        return frozenset(
+            action.path.attribute
+            for action in self.actions
+            if isinstance(action, SetAction) and not isinstance(action.value, Reference)
+        )
+
     def apply(self, item: Item | None, values: Bound, limits: Limits, new_item: Item = _NO_ITEM) -> Updated:
         """Return the item after the update. If `item` is None, the update starts from `new_item` (the key).
 

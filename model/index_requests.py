@@ -199,12 +199,13 @@ def _check_names(indexes: Sequence[IndexDefinition]) -> None:
 def _index(
     request: dict[str, Any], kind: IndexKind, types: dict[str, str], limits: Limits
 ) -> IndexDefinition:
+    projected = projection(request["Projection"])
     return IndexDefinition(
         id=0,
         name=request["IndexName"],
         kind=kind,
         key=index_key(request["KeySchema"], types, limits),
-        projection=projection(request["Projection"]),
+        projection=projected,
         throughput=read_throughput(request.get("ProvisionedThroughput")),
     )
 
@@ -228,14 +229,7 @@ def update_indexes(
     definition: TableDefinition, request: dict[str, Any], *, next_id: int, time_ms: int, limits: Limits
 ) -> TableDefinition:
     """Return the table after the index part of an UpdateTable. `definition` has the new billing mode already."""
-    updates = [_update(update) for update in request.get("GlobalSecondaryIndexUpdates", ())]
-    names = [details["IndexName"] for _, details in updates]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValidationError(
-                f"{INVALID}Only one global secondary index update per index is allowed simultaneously. "
-                f"Index: {name}"
-            )
+    updates = updates_of(request)
     if sum(action != "Update" for action, _ in updates) > limits.index_changes:
         raise _too_many_changes(limits)
     types = _with_attribute_types(definition.attribute_types, request.get("AttributeDefinitions", ()))
@@ -252,6 +246,23 @@ def update_indexes(
     if any(action == "Create" for action, _ in updates):
         check_definitions_used(types, changed.key, changed.indexes)
     return replace(changed, attribute_types={name: kind for name, kind in types.items() if name in used})
+
+
+def updates_of(request: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the updates of indexes in an UpdateTable, each as its action and its details.
+
+    Raises:
+        ValidationError: An update has not exactly one action, or an index has several updates.
+    """
+    updates = [_update(update) for update in request.get("GlobalSecondaryIndexUpdates") or ()]
+    names = [details["IndexName"] for _, details in updates]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValidationError(
+                f"{INVALID}Only one global secondary index update per index is allowed simultaneously. "
+                f"Index: {name}"
+            )
+    return updates
 
 
 def _update(update: dict[str, Any]) -> tuple[str, dict[str, Any]]:

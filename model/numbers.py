@@ -53,6 +53,8 @@ _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
 _WRITTEN_EXPONENT_MAX = (1 << 63) - 1
 _WRITTEN_EXPONENT_DIGITS_MAX = len(str(_WRITTEN_EXPONENT_MAX))
 
+_JAVA_INT_MAX = (1 << 31) - 1
+
 NOT_NUMERIC = "The parameter cannot be converted to a numeric value"
 OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
 UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
@@ -97,6 +99,9 @@ def _canonical_slow(text: str) -> str:
     if not -_WRITTEN_EXPONENT_MAX - 1 <= written <= _WRITTEN_EXPONENT_MAX:
         raise _not_numeric(text)
     digits = integer + fraction
+    if written <= _JAVA_INT_MAX < written + len(integer.lstrip("0")):
+        # The sum wraps around in DynamoDB's older checks.
+        raise ValidationError(OVERFLOW, older=UNDERFLOW)
     if not digits.strip("0"):
         _write(negative=False, digits="1", exponent=written)  # the range of exponents holds for zero, too
     return _write(sign == "-", digits, written - len(fraction))

@@ -50,6 +50,11 @@ _is_table_arn = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]
 _has_table_characters = re.compile(TABLE_NAME_PATTERN).fullmatch
 
 _NOT_EMPTY = "Member must have length greater than or equal to 1"
+_MAP_KEYS = (
+    "Map keys must satisfy constraint: [Member must have length less than or equal to 255, "
+    "Member must have length greater than or equal to 3, "
+    f"Member must satisfy regular expression pattern: {TABLE_NAME_PATTERN}]"
+)
 
 # DynamoDB checks some members of these requests again, with texts of their own, when they have this member.
 _SINGLE_WRITES = {"PutItem": "Item", "UpdateItem": "Key", "DeleteItem": "Key"}
@@ -57,13 +62,19 @@ _RETURN_VALUES = (
     "Failed to satisfy constraint: Member must satisfy enum value set: "
     "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"  # DynamoDB's own spelling
 )
+_OPERATORS = (
+    "Failed to satisfy constraint: Member must satisfy enum value set: [ALL, OR]"  # also DynamoDB's own
+)
+_METRICS = "ReturnItemCollectionMetrics can only be SIZE or NONE"  # unless another member is wrong, too
+_CLIENT_REQUEST = "Value at 'ClientRequestToken' "
+# By member: its shape, and the text that such a write has for a value that is none of the enum.
 _SINGLE_WRITE_TEXTS = {
     "ReturnValues": ("ReturnValue", _RETURN_VALUES),
-    "ReturnItemCollectionMetrics": (
-        "ReturnItemCollectionMetrics",
-        "ReturnItemCollectionMetrics can only be SIZE or NONE",
-    ),
+    "ConditionalOperator": ("ConditionalOperator", _OPERATORS),
+    "ReturnItemCollectionMetrics": ("ReturnItemCollectionMetrics", _METRICS),
 }
+# Levels of JSON. DynamoDB reads a deeper write of one item with an older parser, which has the older texts.
+OLDER_DEPTH = 128
 
 # Table operations have their own error text for a missing TableName.
 _TABLE_OPERATIONS = frozenset(
@@ -95,6 +106,28 @@ def validate(operation: str, body: dict[str, Any]) -> None:
     check(body)
 
 
+def attribute_values(operation: str, body: dict[str, Any]) -> Iterator[Any]:
+    """Return the attribute values of a request, which `validate` does not check, in the order of the shapes."""
+    return _values_in(_INPUTS[operation], body)
+
+
+def _values_in(name: str, part: Any) -> Iterator[Any]:
+    if name == "AttributeValue":
+        yield part
+        return
+    shape = _SHAPES[name]
+    match shape["type"], part:
+        case "structure", dict():
+            for member, kind in shape["members"].items():
+                yield from _values_in(kind, part.get(member))
+        case "map", dict():
+            for member in part.values():
+                yield from _values_in(shape["value"], member)
+        case "list", list():
+            for element in part:
+                yield from _values_in(shape["member"], element)
+
+
 def _operation(name: str) -> Callable[[dict[str, Any]], None]:
     if name not in _INPUTS:
         raise UnknownOperationError
@@ -113,21 +146,41 @@ def _operation(name: str) -> Callable[[dict[str, Any]], None]:
             if type(table) is not str or not _is_table_name(table):
                 _check_own_table(name, table, body, violations)
         if violations:
-            raise _error(
-                violations if name not in _SINGLE_WRITES else _of_single_write(name, body, violations)
-            )
+            raise _error(_texts(name, body, violations))
 
     return check
 
 
+def _texts(operation: str, body: dict[str, Any], violations: list[str]) -> list[str]:
+    """Return the violations as the operation reports them.
+
+    Raises:
+        ValidationError: A Query has an unknown ConditionalOperator, which it reports before its other members.
+    """
+    if operation in _SINGLE_WRITES:
+        return _of_single_write(operation, body, violations)
+    if operation == "Query" and "ConditionalOperator" in body:
+        operator = _enum_violation(
+            _SHAPES["ConditionalOperator"], "conditionalOperator", body["ConditionalOperator"]
+        )
+        if operator in violations:
+            raise ValidationError(_OPERATORS)
+    # Malformed table names in a BatchWriteItem are reported after all other violations, a wrong token before them.
+    if operation == "BatchWriteItem":
+        return [violation for violation in violations if not violation.endswith(_MAP_KEYS)] or violations
+    if operation == "TransactWriteItems":
+        return [violation for violation in violations if violation.startswith(_CLIENT_REQUEST)] or violations
+    return violations
+
+
 def _of_single_write(operation: str, body: dict[str, Any], violations: list[str]) -> list[str]:
     """Return the violations with the texts that a write of one item has, unless it lacks its item or key."""
-    if _SINGLE_WRITES[operation] not in body:
+    if _SINGLE_WRITES[operation] not in body or is_deeper(body, OLDER_DEPTH):
         return violations
     texts = {
         _enum_violation(_SHAPES[shape], _spelled(name), body[name]): text
         for name, (shape, text) in _SINGLE_WRITE_TEXTS.items()
-        if name in body
+        if name in body and (name != "ReturnItemCollectionMetrics" or len(violations) == 1)
     }
     shown = [texts.get(violation, violation) for violation in violations]
     if operation == "UpdateItem" and _RETURN_VALUES in shown:
@@ -149,7 +202,10 @@ def _check_own_table(operation: str, name: Any, body: dict[str, Any], violations
     if name is None:
         if operation in _TABLE_OPERATIONS:
             raise ValidationError("The parameter 'TableName' is required but was not present in the request")
-        violations.insert(0, _violation("null", "tableName", "Member must not be null"))
+        violations.insert(
+            _place_of_name(operation, violations),
+            _violation("null", "tableName", "Member must not be null"),
+        )
         return
     if type(name) is not str:
         raise _wrong_kind(name, _TABLE_NAME)
@@ -158,11 +214,18 @@ def _check_own_table(operation: str, name: Any, body: dict[str, Any], violations
     if not name and operation in _SINGLE_WRITES:
         if _SINGLE_WRITES[operation] in body:
             raise _error([_bound_violation("", "tableName", _NOT_EMPTY, {"brief": True})])
-        violations[:0] = _table_violations(name, "tableName", shortest=1)
+        place = _place_of_name(operation, violations)
+        violations[place:place] = _table_violations(name, "tableName", shortest=1)
         return
     wrong = _table_violations(name, "tableName", shortest=3 if operation == "CreateTable" else 1)
     if wrong:
         raise _error(wrong)
+
+
+def _place_of_name(operation: str, violations: list[str]) -> int:
+    """Return the place of the TableName's violation: first, in a write of one item after ReturnConsumedCapacity."""
+    has_capacity = bool(violations) and "'returnConsumedCapacity'" in violations[0]
+    return int(operation in _SINGLE_WRITES and has_capacity)
 
 
 def _table_violations(name: str, path: str, shortest: int) -> list[str]:
@@ -329,7 +392,7 @@ def _map(shape: Shape, field: str) -> Check:
     low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
     expected = _PYTHON[_SHAPES[name]["type"]]
     check_member = _compile(name, "member") if expected is not list else _list_in_map(name, shape, field)
-    check_key = _table_name("tableName") if name in ("KeysAndAttributes", "WriteRequests") else _unchecked
+    is_by_table = name in ("KeysAndAttributes", "WriteRequests")
 
     def check(value: Any, path: str, violations: list[str]) -> None:
         if type(value) is not dict:
@@ -342,8 +405,11 @@ def _map(shape: Shape, field: str) -> Check:
                 continue
             if type(member) is not expected:
                 raise _wrong_kind_inside(member, name)
-            check_key(key, path, violations)
             check_member(member, where, violations)
+        if is_by_table and not all(map(is_table, value)):
+            # DynamoDB writes the map of a read as JSON.
+            shown = _shorten(_text(value)) if name == "KeysAndAttributes" else _show(value, shape["name"])
+            violations.insert(found, _violation(f"'{shown}'", path + field, _MAP_KEYS))
         if not low <= len(value) <= high:
             violations.insert(found, _length_violation(value, path + field, shape))
 
@@ -351,7 +417,7 @@ def _map(shape: Shape, field: str) -> Check:
 
 
 def _list_in_map(name: str, around: Shape, field: str) -> Check:
-    """Return the check of a list that is a map's value. Its length is a constraint of the map."""
+    """Return the check of a list that is a map's value. A length below the minimum violates a constraint of the map."""
     shape = _SHAPES[name]
     check_elements = _elements(shape["member"], "member")
     constraint = (
@@ -362,7 +428,10 @@ def _list_in_map(name: str, around: Shape, field: str) -> Check:
     def check(value: list[Any], path: str, violations: list[str]) -> None:
         found = len(violations)
         check_elements(value, path, violations)
-        if not shape["min"] <= len(value) <= shape["max"]:
+        if len(value) > shape["max"]:
+            most = f"Member must have length less than or equal to {shape['max']}"
+            violations.insert(found, _bound_violation("", f"{path}member", most, {"brief": True}))
+        elif len(value) < shape["min"]:
             key = path.removeprefix(f"{field}.").removesuffix(".")
             wrong = _violation(f"'{_show({key: value}, around['name'])}'", field, constraint)
             violations.insert(found, wrong)
@@ -462,7 +531,9 @@ def _bound_violation(value: str, path: str, constraint: str, shape: Shape) -> st
     if not shape.get("brief"):
         return _violation(f"'{value}'", path, constraint)
     first, dot, last = path.rpartition(".")
-    spelled = f"{first[:1].upper()}{first[1:]}{dot}{last[:1].upper()}{last[1:]}"
+    if last != "member":
+        last = f"{last[:1].upper()}{last[1:]}"
+    spelled = f"{first[:1].upper()}{first[1:]}{dot}{last}"
     return f"Value at '{spelled}' failed to satisfy constraint: {constraint}"
 
 
@@ -493,6 +564,17 @@ def _text(value: Any) -> str:
         return orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
         return "..."
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a JSON object or array has more levels of objects and arrays, itself included."""
+    level = [value]
+    for _ in range(levels):
+        inside = (each.values() if type(each) is dict else each for each in level)
+        level = [inner for members in inside for inner in members if type(inner) in (dict, list)]
+        if not level:
+            return False
+    return True
 
 
 def _join(texts: Iterator[str]) -> str:

@@ -192,18 +192,36 @@ def update(
     Args:
         units: The read and write units that the other tables have provisioned.
     """
-    _refuse_unsupported(request)
-    if not any(request.get(name) not in (None, []) for name in CHANGES):
-        raise ValidationError(
-            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
-            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
-        )
+    check_update(request)
     check_in_use(definition)
     changed = _with_billing(kept_warm(definition), request, time_ms)
     changed = update_indexes(changed, request, next_id=next_id, time_ms=time_ms, limits=limits)
     changed = _with_settings(changed, request, time_ms)
     check_maxima(changed, units, limits)
     return replace(kept_warm(changed), status="UPDATING")
+
+
+def check_update(request: dict[str, Any]) -> None:
+    """Check an UpdateTable without its table.
+
+    Raises:
+        ValidationError: The request changes nothing, or is invalid for every table.
+    """
+    _refuse_unsupported(request)
+    if not any(request.get(name) not in (None, []) for name in CHANGES):
+        raise ValidationError(
+            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
+            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
+        )
+    mode, requested = request.get("BillingMode"), request.get("ProvisionedThroughput")
+    if mode == "PAY_PER_REQUEST":
+        _check_billing(request, by_request=True)
+    elif mode is not None and requested is None:
+        raise ValidationError(
+            f"{INVALID}ProvisionedThroughput must be specified when BillingMode is PROVISIONED"
+        )
+    check_bounds(requested)
+    index_requests.updates_of(request)
 
 
 def delete(definition: TableDefinition, request: dict[str, Any] | None = None) -> TableDefinition:
@@ -366,12 +384,7 @@ def _with_billing(definition: TableDefinition, request: dict[str, Any], time_ms:
         _check_billing(request, by_request=True)
         return _billed_by_request(definition, time_ms)
     if requested is None:
-        if "BillingMode" in request:
-            raise ValidationError(
-                f"{INVALID}ProvisionedThroughput must be specified when BillingMode is PROVISIONED"
-            )
         return definition
-    check_bounds(requested)
     changed = with_throughput(definition.throughput, requested, "table", time_ms)
     indexes = tuple(replace(index, on_demand=None) for index in definition.indexes)
     return replace(

@@ -373,16 +373,17 @@ def index_filled(definition: TableDefinition, index_id: int) -> TableDefinition:
 def index_key_error(
     definition: TableDefinition, item: Item, limits: Limits, *, updated: bool = False
 ) -> ValidationError | None:
-    """Return the error for the first attribute of `item` that is invalid as an index key, or None.
+    """Return the error for an attribute of `item` that is invalid as an index key, or None.
 
-    A missing attribute is not an error: the item has no entry in the index. For an item that an update expression
-    computed (`updated`), the text of one error differs.
+    A missing attribute is not an error: the item has no entry in the index. Of several indexes DynamoDB names the one
+    whose name is first. For an item that an update expression computed (`updated`), the text of one error differs.
     """
+    found: dict[str, ValidationError] = {}
     for index in definition.indexes:
         error = key_error_of_index(index, item, limits, updated=updated)
         if error is not None:
-            return error
-    return None
+            found[index.name] = error
+    return found[min(found)] if found else None
 
 
 def key_error_of_index(

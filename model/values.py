@@ -50,7 +50,7 @@ _NESTED = (
     "Attributes in the item have nested levels beyond supported limit"
 )
 _INVALID = "One or more parameter values were invalid: "
-_NAME_TOO_LONG = "Attribute name is too large, must be less than 65536 bytes"
+NAME_TOO_LONG = "Attribute name is too large, must be less than 65536 bytes"
 _NAME_EMPTY = "Empty attribute name"
 _NOT_TRUE = _INVALID + "Null attribute value types must have the value of true"
 _EMPTY_STRING = _INVALID + "An AttributeValue may not contain an empty string"
@@ -64,10 +64,36 @@ def check_item(raw: Any, limits: Limits) -> int:
     """Check an item of a request, make it canonical and return its size in bytes."""
     if type(raw) is not dict:
         raise _wrong_map(raw)
-    size = _check_members(raw, limits, 1)
+    try:
+        size = _check_members(raw, limits, 1)
+    except ValidationError as error:
+        if error.message == _NAME_EMPTY and "" not in raw:
+            _check_depth(raw.values(), limits)  # DynamoDB checks it before the names inside of values
+        raise
     if size > limits.item_bytes:
         raise ValidationError(ITEM_TOO_LARGE)
     return size
+
+
+def _check_depth(values: Iterable[Any], limits: Limits) -> None:
+    """Check only the depth of values, which may be malformed.
+
+    Raises:
+        ValidationError: A value is nested too deep.
+    """
+    level = list(values)
+    for _ in range(limits.depth):
+        level = [inner for value in level if type(value) is dict for inner in _inside(value)]
+    if level:
+        raise ValidationError(_NESTED)
+
+
+def _inside(value: Value) -> Iterable[Any]:
+    members, elements = value.get("M"), value.get("L")
+    return (
+        *(members.values() if type(members) is dict else ()),
+        *(elements if type(elements) is list else ()),
+    )
 
 
 def check_value(raw: Any, limits: Limits) -> int:
@@ -104,6 +130,42 @@ def check_named_values(raw: Any, limits: Limits) -> int:
         raise
 
 
+def check_kinds(value: Any) -> None:
+    """Check only the kinds of JSON in a value, which `check_value` may not have reached before another error.
+
+    Raises:
+        SerializationError: A part of the value has the wrong JSON type, or malformed base64.
+    """
+    if type(value) is list or (value is not None and type(value) is not dict):
+        _check_irregular(value, MODERN, 1)
+    for tag, content in (value or {}).items():
+        if content is None:
+            continue
+        inner = content if type(content) is list else [content]
+        match tag:
+            case "S" | "N" if type(content) is not str:
+                raise _wrong_string(content)
+            case "B":
+                _bytes_of(content)
+            case "BOOL" | "NULL" if type(content) is not bool:
+                raise _wrong_boolean(content)
+            case "L" | "SS" | "NS" | "BS" if type(content) is not list:
+                raise _wrong_list(content)
+            case "M" if type(content) is not dict:
+                raise _wrong_map(content)
+            case "SS" | "NS" | "BS":
+                _check_kinds_of_set(tag, inner)
+            case "L" | "M":
+                for member in inner if tag == "L" else content.values():
+                    check_kinds(member)
+
+
+def _check_kinds_of_set(tag: str, members: list[Any]) -> None:
+    for member in members:
+        if member is not None and (tag == "BS" or type(member) is not str):
+            check_kinds({tag[0]: member})
+
+
 def _check_members(members: dict[str, Any], limits: Limits, depth: int) -> int:
     size = names_size(members)
     if "" in members or size > limits.attribute_name_bytes:
@@ -114,7 +176,7 @@ def _check_members(members: dict[str, Any], limits: Limits, depth: int) -> int:
 def _check_names(names: Iterable[str], limits: Limits) -> None:
     for name in names:
         if not 0 < len(name.encode()) <= limits.attribute_name_bytes:
-            raise ValidationError(_NAME_TOO_LONG if name else _NAME_EMPTY)
+            raise ValidationError(NAME_TOO_LONG if name else _NAME_EMPTY)
 
 
 def _check(values: Iterable[Any], limits: Limits, depth: int) -> int:

@@ -33,6 +33,7 @@ from .state import EXPRESSION_LEVEL, PartitionState, Table
 from .storage import Stored
 
 _DIGEST_BYTES: Final = 16
+_UNSUPPORTED_KEY = "The update expression attempted to update the secondary index key to unsupported type"
 
 
 @dataclass(slots=True)
@@ -161,10 +162,20 @@ def _decide_update(
         by_expression = update.expression is not None and update.expression.dialect != "legacy"
         error = index_key_error(table.definition, item, limits, updated=by_expression)
         if error is not None:
-            raise error
+            raise _of_computed_key(table, plan, item) or error
     if update.returns == "ALL_NEW":
         attributes = new[0]
     return Decision(old, new, _index_updates(table, update, before, old, item, new, limits), attributes)
+
+
+def _of_computed_key(table: Table, plan: Plan | None, item: Item) -> ValidationError | None:
+    """Return the error for an index key of a wrong type that an expression has computed, not taken from the request."""
+    computed = () if plan is None or plan.update is None else plan.update.computed
+    for index in table.definition.indexes:
+        for attribute in index.key.attributes:
+            if attribute.name in computed and attribute.type not in item.get(attribute.name, attribute.type):
+                return ValidationError(_UNSUPPORTED_KEY)
+    return None
 
 
 def _decide_delete(table: Table, delete: Delete, old: Stored | None, limits: Limits, level: int) -> Decision:

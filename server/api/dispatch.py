@@ -20,10 +20,12 @@ from ...model.errors import (
     InternalServerError,
     RequestError,
     ResourceNotFoundError,
+    SerializationError,
     UnknownOperationError,
     ValidationError,
 )
 from ...model.tables import name_of
+from ...model.values import check_kinds
 from ..async_calls import RefusedAtError
 from ..auth.rights import (
     EVERYTHING,
@@ -77,7 +79,7 @@ def dispatch(
     try:
         route = _ROUTES.get(target)
         if route is None:
-            raise _unknown(target)
+            raise fault_before_signature(target, data) or _unknown(target)
         name, handler, demands, right = route
         if validated is not None:
             body = validated
@@ -114,10 +116,34 @@ def dispatch(
             handler(node, body, reply)
     except ResourceNotFoundError as error:
         _refuse(node, error, partial(_handle, node, handler, body, reply, caught_up=True), reply)
+    except ValidationError as error:
+        reply.error(_fault_of_values(route, body) or error)
     except RequestError as error:
         reply.error(error)
     except Exception:
         _report(target, reply)
+
+
+def fault_before_signature(target: bytes, data: bytes) -> RequestError | None:
+    """Return the error that DynamoDB reports before a missing signature: of the body, then of the operation."""
+    try:
+        if data:
+            parse(data)
+    except SerializationError as error:
+        return error
+    return None if target in _ROUTES else _unknown(target)
+
+
+def _fault_of_values(route: Route | None, body: Body) -> SerializationError | None:
+    """Return the error for a value of the wrong JSON type in a refused request: DynamoDB reports it first."""
+    if route is None or route[0] is None:
+        return None
+    try:
+        for value in service.attribute_values(route[0], body):
+            check_kinds(value)
+    except SerializationError as error:
+        return error
+    return None
 
 
 def _dispatch_past(node: Node, route: Route, past: as_of.PastRequest, body: Body, reply: Reply) -> None:

@@ -16,6 +16,7 @@ from ...expressions import Plan, refuse_key_paths
 from ...log.commands import Expression, Returns
 from ...model.errors import ValidationError
 from ...model.limits import Limits
+from ...model.service import OLDER_DEPTH, is_deeper
 from ...model.tables import TableDefinition
 from ...model.values import ITEM_TOO_LARGE, Item, Value, check_item, check_named_values, check_values
 
@@ -93,6 +94,8 @@ def parse_write(
             expression = write_expression(body, limits)
             expression_bytes = _expression_bytes(expression, values_bytes)
     except ValidationError as error:
+        if is_deeper(body, OLDER_DEPTH):
+            _check_as_older(body, limits, operation)
         if operation is None or error.message == ITEM_TOO_LARGE:
             raise
         raise ValidationError(ONE_ERROR + error.message) from None
@@ -131,6 +134,18 @@ def check(body: dict[str, Any], limits: Limits, operation: str | None = None) ->
     size = check_each(body["ExpressionAttributeValues"], limits)
     expressions.check_substitution_size(body.get("ExpressionAttributeNames"), size, limits)
     return size
+
+
+def _check_as_older(body: dict[str, Any], limits: Limits, operation: str | None) -> None:
+    """Check the parts of a request that DynamoDB's older parser checks before the depth of its values.
+
+    Raises:
+        ValidationError: An expression of an action is invalid, or the ReturnValues of a write of one item.
+    """
+    if operation is None:
+        write_expression(body, limits)
+    else:
+        _check_return_values(body.get("ReturnValues", "NONE"), operation)
 
 
 def _check_return_values(return_values: str, operation: str | None) -> None:

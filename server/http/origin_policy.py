@@ -82,7 +82,7 @@ class OriginPolicy:
         if not head.more:
             return b""
         requested = head.fields.get(b"access-control-request-headers", b"")[:_ECHOED_BYTES]
-        fields = b"\r\nAccess-Control-Allow-Methods: POST\r\nAccess-Control-Max-Age: 86400"
+        fields = b"\r\nAccess-Control-Allow-Methods: POST\r\nAccess-Control-Max-Age: 172800"
         fields += b"\r\nAccess-Control-Allow-Headers: %b" % (requested or b"x-amz-target")
         if head.fields.get(b"access-control-request-private-network") == b"true":
             fields += b"\r\nAccess-Control-Allow-Private-Network: true"

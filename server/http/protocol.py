@@ -23,7 +23,7 @@ from ...model.errors import (
     RequestError,
     ThrottlingError,
 )
-from ..api.dispatch import dispatch
+from ..api.dispatch import dispatch, fault_before_signature
 from ..api.reply import Reply
 from ..auth.guard import Guard
 from ..auth.query_signature import QuerySignature, is_signed
@@ -55,8 +55,7 @@ _UNREAD_BYTES = 16 * 1024  # unread bytes of answers, past which a client counts
 _HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
 _NO_MONITOR = b". `foldb key create --monitor` makes a key that may read this page.\n"
 _BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
-_ALLOW = b"\r\nAllow: POST, GET, HEAD, OPTIONS"
-# DynamoDB's whole answer to a body whose Content-Type is not JSON.
+# DynamoDB's whole answer to a body whose Content-Type is not JSON, and to methods that it does not have.
 _NO_JSON = b"<UnknownOperationException/>\n"
 # The only parameter of DynamoDB's API that is a header field.
 _PUT_POLICY = b"DynamoDB_20120810.PutResourcePolicy"
@@ -324,7 +323,7 @@ class Connection(asyncio.Protocol):
         fields = head.fields
         content_type = fields.get(b"content-type", b"")
         if content_type not in response.ECHOED and body and not _is_json(content_type):
-            self._answer_text(head, 404, _NO_JSON, b"\r\nx-amz-crc32: %d" % zlib.crc32(_NO_JSON))
+            self._answer_unknown(head)
             return
         authorization = fields.get(b"authorization", b"")
         listener = self._listener
@@ -351,7 +350,9 @@ class Connection(asyncio.Protocol):
         elif is_in_query:
             self._dispatch(head, body, reply)
         elif not authorization.startswith(b"AWS4-"):
-            reply.error(MissingAuthenticationTokenError())
+            is_short = len(body) <= LONG_BODY_BYTES
+            fault = is_short and fault_before_signature(fields.get(b"x-amz-target", b""), body)
+            reply.error(fault or MissingAuthenticationTokenError())
         elif _is_incomplete(authorization):
             reply.error(incomplete(authorization))
         else:
@@ -404,15 +405,22 @@ class Connection(asyncio.Protocol):
 
     def _answer_page(self, head: RequestHead) -> None:
         """Answer a request that is not of the API: a health check, GET /metrics or a preflight."""
-        status, text, fields = 405, b"", _ALLOW
         if head.method in (b"GET", b"HEAD"):
             if head.path == b"/metrics":
                 self._answer_metrics(head)
                 return
-            status, text, fields = (200, _HEALTHY, b"") if head.path == b"/" else (404, b"", b"")
-        elif head.method == b"OPTIONS":
-            status, fields = 200, _ALLOW + self._listener.origin_policy.preflight(head)
-        self._answer_text(head, status, text, fields)
+            status, text = (200, _HEALTHY) if head.path == b"/" else (404, b"")
+            self._answer_text(head, status, text)
+        elif head.method == b"OPTIONS" and b"origin" in head.fields:
+            self._answer_text(head, 200, b"", self._listener.origin_policy.preflight(head))
+        else:
+            self._answer_unknown(head)
+
+    def _answer_unknown(self, head: RequestHead) -> None:
+        """Answer 404 in DynamoDB's form to a request of another method or without JSON."""
+        fields = b"\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
+        values = self._listener.request_id().encode(), zlib.crc32(_NO_JSON)
+        self._answer_text(head, 404, _NO_JSON, fields % values)
 
     def _answer_metrics(self, head: RequestHead) -> None:
         """Answer with the metrics of this node, to a key with the right `monitor`."""
@@ -464,7 +472,7 @@ class Connection(asyncio.Protocol):
         assert head is not None
         fields = head.fields
         close = self._closing or not head.keep_alive
-        content_type = fields.get(b"content-type", response.JSON)
+        content_type = fields.get(b"content-type", response.UNTYPED)
         if content_type not in response.ECHOED:
             content_type = response.JSON
         fields_of_position = listener.position_fields(

@@ -6,6 +6,7 @@ The checksum in x-amz-crc32 covers the body as it is sent, which may be gzipped:
 import zlib
 
 JSON = b"application/x-amz-json-1.0"
+UNTYPED = b"application/json"  # the type of an answer to a request without one, as DynamoDB's
 # An answer has the Content-Type of its request, if it is one of these.
 ECHOED = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
 # A smaller body fits into one or two packets: its compression would cost more time than it saves.
@@ -26,7 +27,6 @@ REASONS = {
     401: b"Unauthorized",
     403: b"Forbidden",
     404: b"Not Found",
-    405: b"Method Not Allowed",
     408: b"Request Timeout",
     413: b"Payload Too Large",
     415: b"Unsupported Media Type",

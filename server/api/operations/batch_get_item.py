@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from .... import expressions
 from ....expressions import Plan
 from ....materializer.fold.reads import expression_work
 from ....materializer.fold.storage import Stored
@@ -53,6 +54,9 @@ def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> No
     requests: dict[str, dict[str, Any]] = body["RequestItems"]
     if sum(len(request["Keys"]) for request in requests.values()) > limits.batch_get_keys:
         raise ValidationError("Too many items requested for the BatchGetItem call")
+    if len(requests) > 1:
+        # The tables of one request have one dialect.
+        expressions.check_mixing({name: value for each in requests.values() for name, value in each.items()})
     plans = {name: _plan(request, limits) for name, request in requests.items()}
     tables = [
         _Table(name, request, plans[name], database.table(name).definition)

@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 
 from ....model.errors import ResourceInUseError, ResourceNotFoundError
+from ....model.table_requests import check_update
 from ....model.tables import name_of
 from ...auth.rights import EVERYTHING, Demand, Right
 from ...database import Database
-from .. import table_commands
+from .. import table_commands, table_rules
 from ..operation import operation
 from ..reply import Reply
 
@@ -41,7 +42,12 @@ def create_table(database: Database, body: dict[str, Any], reply: Reply) -> None
 
 @operation("UpdateTable", Right.ADMIN)
 def update_table(database: Database, body: dict[str, Any], reply: Reply) -> None:
-    table = database.table_in_any_status(body["TableName"])
+    """Validate the request, also if its table does not exist, and change the table."""
+    try:
+        table = database.table_in_any_status(body["TableName"])
+    except ResourceNotFoundError:
+        check_update(table_rules.admit("UpdateTable", body))
+        raise
     table_commands.change(database, "UpdateTable", table, body, reply)
 
 

@@ -43,6 +43,10 @@ _DEMANDED = {
 OnTransacted: TypeAlias = Callable[[tuple[bytes, ...] | RequestError, ResultPosition], None]
 """Receives the members of the answer to a transaction, as JSON, or its error."""
 
+_NO_ACTION = (
+    "1 validation error detected: Value '' at 'transactItems' failed to satisfy constraint: "
+    "TransactWriteRequest should contain Delete or Put or Update or ConditionCheck"
+)
 _ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
 
 
@@ -99,7 +103,7 @@ def fingerprint(body: dict[str, Any]) -> bytes:
 
 def _parse(item: dict[str, Any], limits: Limits) -> ParsedAction:
     if len(item) != 1:
-        raise ValidationError(_ONE_OF)
+        raise ValidationError(_ONE_OF if item else _NO_ACTION)
     ((kind, request),) = item.items()
     return parse_action(kind, request, limits)
 

@@ -266,6 +266,7 @@ def test_a_preflight_answer_lists_the_allowed_headers(open_endpoint: str) -> Non
 
     assert "https://app.example" == reported["access-control-allow-origin"]
     assert "POST" == reported["access-control-allow-methods"]
+    assert "172800" == reported["access-control-max-age"]
     assert "authorization,content-type,x-amz-target" == reported["access-control-allow-headers"]
     assert "true" == reported["access-control-allow-private-network"]
 

@@ -170,10 +170,14 @@ def _correct(shapes: dict[str, Any]) -> None:
         "KeyList",
         "BatchGetRequestMap",
         "BatchWriteItemRequestMap",
+        "ClientRequestToken",
         "TransactGetItemList",
         "TransactWriteItemList",
     ):
         shapes[name]["brief"] = True
+    # A name that is too long is reported with the expressions.
+    shapes["SubstitutedName"] = {"type": "string"}
+    shapes["ExpressionAttributeNameMap"]["value"] = "SubstitutedName"
     # Of an ARN that is none, however short, DynamoDB speaks in other words.
     del shapes["StreamArn"]["min"]
     # Bounds that only the documentation gives.

@@ -297,3 +297,18 @@ def test_size_agrees_with_the_published_rule(text: str) -> None:
     after = len(digits) - before if digits != (0,) else 0
 
     assert numbers.size(text) == 1 + (before + 1) // 2 + (after + 1) // 2 + sign
+
+
+@pytest.mark.parametrize(
+    ("text", "older"),
+    [
+        ("1e2147483647", numbers.UNDERFLOW),
+        ("1e2147483646", numbers.OVERFLOW),
+        ("0.1e2147483647", numbers.OVERFLOW),
+    ],
+)
+def test_the_older_text_has_an_exponent_that_wraps_around(text: str, older: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        numbers.canonical(text)
+
+    assert [numbers.OVERFLOW, older] == [caught.value.message, caught.value.older]

@@ -81,12 +81,15 @@ def test_a_wrong_type_inside_a_long_list_is_reported_first(body: dict[str, Any])
         validate("TransactWriteItems", body)
 
 
-def test_a_list_that_is_too_long_is_shown_however_deep_it_is() -> None:
-    deep: dict[str, Any] = {}
-    for _ in range(300):
-        deep = {"L": [deep]}
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"S": "leaf"}
+    for _ in range(levels):
+        value = {"M": {"n": value}}
+    return value
 
-    body = {"RequestItems": {"Music": [{"PutRequest": {"Item": {"a": deep}}}] * 26}}
+
+def test_a_value_is_shown_however_deep_it_is() -> None:
+    body = {"RequestItems": {"no!": [{"PutRequest": {"Item": {"a": nested(300)}}}]}}
 
     assert "item={a=AttributeValue(...)}" in refused("BatchWriteItem", body)
 
@@ -128,7 +131,7 @@ RETURN_VALUES = (
     "Failed to satisfy constraint: Member must satisfy enum value set: "
     "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"
 )
-METRICS = "ReturnItemCollectionMetrics can only be SIZE or NONE"
+METRICS = violation("'x'", "returnItemCollectionMetrics", "Member must satisfy enum value set: [SIZE, NONE]")
 
 
 @pytest.mark.parametrize(
@@ -148,6 +151,85 @@ def test_a_write_with_its_item_or_key_has_texts_of_its_own(operation: str, membe
     }
 
     assert message == refused(operation, NAME | body)
+
+
+@pytest.mark.parametrize(("operation", "member"), [("PutItem", "Item"), ("UpdateItem", "Key")])
+def test_a_wrong_enum_alone_has_a_text_of_a_write(operation: str, member: str) -> None:
+    metrics = "1 validation error detected: ReturnItemCollectionMetrics can only be SIZE or NONE"
+    operator = f"1 validation error detected: {OPERATORS}"
+
+    assert metrics == refused(operation, NAME | {member: {}, "ReturnItemCollectionMetrics": "x"})
+    assert operator == refused(operation, NAME | {member: {}, "ConditionalOperator": "XOR"})
+
+
+OPERATORS = "Failed to satisfy constraint: Member must satisfy enum value set: [ALL, OR]"
+OLDER_OPERATORS = one("'XOR'", "conditionalOperator", "Member must satisfy enum value set: [OR, AND]")
+
+
+def test_a_query_reports_an_unknown_operator_alone_and_first() -> None:
+    assert refused("Query", NAME | {"ConditionalOperator": "XOR", "Select": "x"}) == OPERATORS
+    assert refused("Scan", NAME | {"ConditionalOperator": "XOR"}) == OLDER_OPERATORS
+
+
+@pytest.mark.parametrize(
+    ("levels", "text"), [(61, f"1 validation error detected: {OPERATORS}"), (63, OLDER_OPERATORS)]
+)
+def test_a_deep_write_has_the_older_texts(levels: int, text: str) -> None:
+    body = NAME | {"Item": {"a": nested(levels)}, "ConditionalOperator": "XOR"}
+
+    assert text == refused("PutItem", body)
+
+
+def test_violations_of_an_update_without_key_have_their_order() -> None:
+    name = violation("''", "tableName", "Member must have length greater than or equal to 1")
+    returns = "Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"
+    expected = [CAPACITY, name, violation("'x'", "returnValues", returns)]
+    expected.append(violation("null", "key", "Member must not be null"))
+    body = {"TableName": "", "ReturnConsumedCapacity": "x", "ReturnValues": "x"}
+
+    assert f"4 validation errors detected: {'; '.join(expected)}" == refused("UpdateItem", body)
+
+
+MAP_KEYS = (
+    "Map keys must satisfy constraint: [Member must have length less than or equal to 255, "
+    f"Member must have length greater than or equal to 3, {PATTERN}]"
+)
+
+
+def test_a_malformed_table_name_is_shown_with_its_map() -> None:
+    read = {"RequestItems": {"no!": {"Keys": [{"pk": {"S": "a"}}]}}}
+    written = {"RequestItems": {"no": [{"DeleteRequest": {"Key": {"pk": {"S": "a"}}}}]}}
+    shown = violation("""'{"no!":{"Keys":[{"pk":{"S":"a"}}]}}'""", "requestItems", MAP_KEYS)
+
+    assert f"1 validation error detected: {shown}" == refused("BatchGetItem", read)
+    assert f"2 validation errors detected: {shown}; {CAPACITY}" == refused(
+        "BatchGetItem", read | {"ReturnConsumedCapacity": "x"}
+    )
+    assert MAP_KEYS in refused("BatchWriteItem", written)
+    assert f"1 validation error detected: {CAPACITY}" == refused(
+        "BatchWriteItem", written | {"ReturnConsumedCapacity": "x"}
+    )
+
+
+def test_more_than_25_writes_are_named_and_none_are_shown() -> None:
+    none = "[Member must have length less than or equal to 25, Member must have length greater than or equal to 1]"
+    writes: list[Any] = [{"DeleteRequest": {"Key": {}}}] * 26
+
+    assert brief("RequestItems.Music.member", "less than or equal to 25") == refused(
+        "BatchWriteItem", {"RequestItems": {"Music": writes}}
+    )
+    assert one("'{Music=[]}'", "requestItems", f"Map value must satisfy constraint: {none}") == refused(
+        "BatchWriteItem", {"RequestItems": {"Music": []}}
+    )
+
+
+def test_a_long_token_is_reported_alone() -> None:
+    check = {"TableName": "Music", "Key": {}, "ConditionExpression": "a = b"}
+    body = {"TransactItems": [{"ConditionCheck": check}], "ClientRequestToken": "x" * 37}
+
+    assert brief("ClientRequestToken", "less than or equal to 36") == refused(
+        "TransactWriteItems", body | {"ReturnConsumedCapacity": "x"}
+    )
 
 
 def test_an_empty_table_name_of_a_write_is_reported_without_it() -> None:
@@ -320,13 +402,11 @@ def test_malformed_requests_are_refused(operation: str, body: dict[str, Any], me
 
 def test_a_long_value_is_cut_short_in_the_message() -> None:
     item = {"pk": {"S": "x" * 100_000}}
-    body = {"RequestItems": {"Music": [{"PutRequest": {"Item": item}}] * 26}}
+    body = {"RequestItems": {"no!": [{"PutRequest": {"Item": item}}] * 25}}
 
     message = refused("BatchWriteItem", body)
 
-    assert message.startswith(
-        "1 validation error detected: Value '{Music=[WriteRequest(putRequest=PutRequest("
-    )
+    assert message.startswith("1 validation error detected: Value '{no!=[WriteRequest(putRequest=PutRequest(")
     assert len(message) < 10_000
 
 

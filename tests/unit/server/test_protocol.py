@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_expect_100_continue_is_answered_with_100(wire: Wire) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/", 200), ("HEAD", "/", 200), ("GET", "/x", 404), ("OPTIONS", "/", 200), ("PUT", "/", 405)],
+    [("GET", "/", 200), ("HEAD", "/", 200), ("GET", "/x", 404), ("OPTIONS", "/", 404), ("PUT", "/", 404)],
 )
 def test_other_methods_do_no_harm(wire: Wire, method: str, path: str, status: int) -> None:
     wire.send(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -273,12 +274,64 @@ def test_http_1_0_closes_after_one_answer(wire: Wire, fields: str, body: object)
     assert wire.is_closed()
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS"])
+def test_an_unknown_method_gets_dynamodbs_page(wire: Wire, method: str) -> None:
+    wire.send(f"{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    status, fields, body = wire.answer()
+
+    assert (404, b"<UnknownOperationException/>\n") == (status, body)
+    assert "3552371480" == fields["x-amz-crc32"]
+    assert fields["x-amzn-requestid"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "error"),
+    [
+        ("X: 1", "hi", "SerializationException"),
+        ("X-Amz-Target: whatever", "hi", "SerializationException"),
+        ("X: 1", "", "UnknownOperationException"),
+        ("X-Amz-Target: DynamoDB_20120810.ListTable", "{}", "UnknownOperationException"),
+        ("X-Amz-Target: DynamoDB_20120810.ListTables", "", "MissingAuthenticationTokenException"),
+        ("X-Amz-Target: DynamoDB_20120810.ListTables", "{}", "MissingAuthenticationTokenException"),
+    ],
+)
+def test_body_and_operation_come_before_a_missing_signature(
+    wire: Wire, fields: str, body: str, error: str
+) -> None:
+    kind = "Content-Type: application/json\r\n" if body else ""
+    lines = f"POST / HTTP/1.1\r\nHost: localhost\r\n{kind}{fields}\r\nContent-Length: {len(body)}\r\n\r\n"
+    wire.send(f"{lines}{body}".encode())
+    status, answered, answer = wire.answer()
+
+    assert (400, "application/json") == (status, answered["content-type"])
+    assert json.loads(answer)["__type"].endswith(f"#{error}")
+
+
 def test_the_answer_has_the_content_type_of_the_request(wire: Wire) -> None:
     for kind in ("application/json", "application/x-amz-json-1.0", "Application/JSON; charset=utf-8"):
         wire.send(request("ListTables", {}, f"Content-Type: {kind}"))
     kinds = [wire.answer()[1]["content-type"] for _ in range(3)]
 
     assert ["application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.0"] == kinds
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        ("PutItem", {"Item": {"a": {"S": 5}}}),
+        ("PutItem", {"TableName": "abc", "Item": {"a": {"N": "x"}, "b": {"L": [{"M": {"c": {"BOOL": 1}}}]}}}),
+        ("GetItem", {"TableName": "", "Key": {"a": {"SS": ["b", 1]}}}),
+        ("Query", {"ExpressionAttributeValues": {":a": {"B": "YQ"}}}),
+        ("BatchWriteItem", {"RequestItems": {"no!": [{"PutRequest": {"Item": {"a": {"BS": "YQ=="}}}}]}}),
+        ("TransactWriteItems", {"TransactItems": [{}, {"Delete": {"TableName": "abc", "Key": {"a": 1}}}]}),
+    ],
+)
+def test_a_wrong_json_type_in_a_value_comes_first(wire: Wire, operation: str, body: dict[str, Any]) -> None:
+    wire.send(request(operation, body))
+    status, _, answer = wire.answer()
+
+    assert 400 == status
+    assert json.loads(answer)["__type"].endswith("#SerializationException")
 
 
 def test_the_error_names_the_missing_part_of_an_authorization(wire: Wire) -> None:

@@ -200,10 +200,11 @@ def test_two_actions_on_one_item_are_refused(client: Any, name: str) -> None:
 
 
 def test_an_item_of_a_transaction_is_one_action(client: Any, name: str, four: list[dict[str, Any]]) -> None:
-    for item in ({}, four[0] | four[2]):
-        with pytest.raises(
-            ClientError, match="TransactItems can only contain one of Check, Put, Update or Delete"
-        ):
+    for item, text in (
+        ({}, "TransactWriteRequest should contain Delete or Put or Update or ConditionCheck"),
+        (four[0] | four[2], "TransactItems can only contain one of Check, Put, Update or Delete"),
+    ):
+        with pytest.raises(ClientError, match=text):
             client.transact_write_items(TransactItems=[item])
 
 
