@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,13 +15,22 @@ from ..lib.completion import complete_global_indexes
 from ..lib.data_model import read_model
 from ..lib.definitions import billing, index_request, index_units, table_request, units_of, units_request
 from ..lib.durations import read_duration
-from ..lib.errors import CommandError, ExitCode
+from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.key_arguments import KeyArguments
 from ..lib.options import AsOf, DryRun, TableArgument, Texts, name_as_of
 from ..lib.output import counted, units_text
 from ..lib.progress import progress
 from ..lib.read_requests import Reading
 from ..lib.session import Session
+from ..lib.table_series import (
+    Every,
+    PastUnits,
+    Period,
+    lower_request,
+    missing_tables,
+    table_like,
+    tables_of,
+)
 from ..lib.table_status import names, until_gone, until_settled
 
 app = CommandGroup()
@@ -38,6 +48,7 @@ View = Annotated[
     typer.Option("--view", help="The images of an item in a new stream: both, new, old, or its keys alone."),
 ]
 
+_ROLLED = ("table", "change", "read", "write")
 _VIEWS = {"both": "NEW_AND_OLD_IMAGES", "new": "NEW_IMAGE", "old": "OLD_IMAGE", "keys": "KEYS_ONLY"}
 
 
@@ -279,13 +290,7 @@ def delete(session: Session, name: TableArgument, wait: Wait = True, dry_run: Dr
 
 
 @app.command()
-def purge(
-    session: Session,
-    name: TableArgument,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the number of items, and delete none.")
-    ] = False,
-) -> None:
+def purge(session: Session, name: TableArgument, dry_run: DryRun = False) -> None:
     """Delete all items of a table, after a confirmation. The table, its indexes, stream and triggers stay.
 
     Each item is deleted by a write of its own, with the reason `purge of TABLE`: streams, triggers and the history see
@@ -297,7 +302,7 @@ def purge(
     shape = session.shape(name)
     items = shape.description["ItemCount"]
     if dry_run:
-        session.output.row({"table": name, "items": items, "deleted": 0})
+        session.output.plan({"change": "purge the table", "table": name, "items": items})
         return
     session.confirm(f"Delete {counted(items, 'item')} of the table {name}?")
     why = f"purge of {name}" + ("" if session.settings.why is None else f": {session.settings.why}")
@@ -326,6 +331,66 @@ def purge(
     session.output.say(
         f"{name}: deleted {counted(deleter.written, 'item')} · {units_text(deleter.units)} WCU"
     )
+
+
+@app.command()
+def roll(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="SERIES", help="The names of the tables before the period.")],
+    every: Annotated[Every, typer.Option("--every", help="The period of a table.")] = "month",
+    past_read: Annotated[
+        int | None,
+        typer.Option(
+            "--past-read", min=1, show_default="unchanged", help="Lower the reads of past tables to N units."
+        ),
+    ] = None,
+    past_write: Annotated[
+        int, typer.Option("--past-write", min=1, help="Lower the writes of past tables to N units.")
+    ] = 1,
+    ttl: Ttl = None,
+    day: Annotated[
+        datetime | None,
+        typer.Option(
+            "--on",
+            metavar="DATE",
+            formats=["%Y-%m-%d"],
+            show_default="today in UTC",
+            help="Act as on this day.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Keep one table for each month, week or day: create the tables of this period and the next, and lower past ones.
+
+    The tables are named after their period: Events_2026_11, Events_2026_W47 or Events_2026_11_23. A new table has the
+    keys, indexes, throughput, stream, expiry and other settings of the current one, or of the newest before it. A
+    second run changes nothing, so that a timer can run the command often.
+
+    Example: foldb table roll Readings --every month --past-read 5
+    """
+    period = Period(every, (day or datetime.now(UTC)).date())
+    tables = tables_of(name, every, names(session))
+    source, missing = missing_tables(period, name, tables)
+    past = PastUnits(past_read, past_write)
+    lowered = {
+        table: request
+        for table in tables
+        if table < period.table(name) and (request := lower_request(session.shape(table).description, past))
+    }
+    if dry_run:
+        session.output.plan(
+            {"change": "roll", "series": name, "like": source, "create": missing, "lower": [*lowered]}
+        )
+        return
+    for table in missing:
+        _create_like(session, source, table, ttl)
+    for table, request in lowered.items():
+        until_settled(session, table)
+        session.client.call("UpdateTable", {"TableName": table} | request)
+        until_settled(session, table)
+    changes = dict.fromkeys(missing, "created") | dict.fromkeys(lowered, "lowered")
+    session.output.rows((_rolled(session, table, changes[table]) for table in sorted(changes)), first=_ROLLED)
+    session.output.say(f"{name}: the current table is {period.table(name)}")
 
 
 @app.command()
@@ -392,6 +457,35 @@ def _create_from_model(
             writer = BatchWriter(session.client, session.shape(table.name))
             writer.load((f"{table.name}: item {nth}", item) for nth, item in enumerate(table.items, start=1))
             session.output.say(f"{table.name}: {counted(writer.written, 'item')}")
+
+
+def _create_like(session: Session, source: str, name: str, ttl: str | None) -> None:
+    """Create a table like another one. It may exist since, because another run has created it."""
+    description = session.shape(source).description
+    expiry = session.client.call("DescribeTimeToLive", {"TableName": source})["TimeToLiveDescription"]
+    tags = session.client.call("ListTagsOfResource", {"ResourceArn": description["TableArn"]})["Tags"]
+    request = table_like(description, name) | ({"Tags": tags} if tags else {})
+    try:
+        session.client.call("CreateTable", request)
+    except RequestFailedError as failure:
+        if failure.name != "ResourceInUseException":
+            raise
+    until_settled(session, name)
+    attribute = ttl or expiry.get("AttributeName")
+    if attribute is None:
+        return
+    try:
+        _set_ttl(session, name, attribute)
+    except RequestFailedError:
+        known = session.client.call("DescribeTimeToLive", {"TableName": name})["TimeToLiveDescription"]
+        if known.get("AttributeName") != attribute:
+            raise
+
+
+def _rolled(session: Session, name: str, change: str) -> dict[str, Any]:
+    description = session.client.call("DescribeTable", {"TableName": name})["Table"]
+    read, write = units_of(description)
+    return {"table": name, "change": change, "read": read, "write": write}
 
 
 def _index_names(description: dict[str, Any]) -> list[str]:

@@ -52,7 +52,7 @@ def test_a_purge_without_consent_deletes_nothing(cars: Foldb, flag: str, code: E
     assert code == purged.exit_code
     assert 60 == lines(cars("count", "Cars"))[0]["count"]
     if code is ExitCode.DONE:
-        assert [{"table": "Cars", "items": 60, "deleted": 0}] == lines(purged)
+        assert [{"change": "purge the table", "table": "Cars", "items": 60}] == lines(purged)
 
 
 def test_an_interrupted_purge_is_continued_by_the_next(cars: Foldb, monkeypatch: pytest.MonkeyPatch) -> None:
