@@ -145,6 +145,13 @@ def editor() -> str:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
+def terminal_variables() -> dict[str, str]:
+    """Return the variables by which a program knows its terminal."""
+    return {
+        name: os.environ[name] for name in ("TERM", "COLORTERM", "LINES", "COLUMNS") if name in os.environ
+    }
+
+
 def default_database() -> str | None:
     """Return FOLDB_DB. None if it is unset or empty."""
     return os.environ.get("FOLDB_DB") or None

@@ -42,11 +42,15 @@ class LambdaSink(ProcessSink):
         self._stream_arn = ""
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        message = {"timeout_s": self._timeout_s, "trace": traceparent()}
-        answer = await self._workers.call(batch.lane, self._event(batch), message)
+        message, body = self.request(batch)
+        answer = await self._workers.call(batch.lane, body, message)
         if "error" in answer:
             return Failure(answer["error"], answer["traceback"])
         return delivery_result(answer["answer"], batch, is_partial=self._is_partial)
+
+    def request(self, batch: Batch) -> tuple[dict[str, Any], bytes]:
+        """Return the message and the body by which a worker calls the handler with a batch."""
+        return {"timeout_s": self._timeout_s, "trace": traceparent()}, self._event(batch)
 
     def _event(self, batch: Batch) -> bytes:
         if batch.window is None:

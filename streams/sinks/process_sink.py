@@ -41,6 +41,11 @@ class ProcessSink:
     async def close(self) -> None:
         await self._workers.close()
 
+    @property
+    def workers(self) -> WorkerPool:
+        """The processes in which the code runs."""
+        return self._workers
+
     async def _call(self, batch: Batch, body: bytes, message: dict[str, Any]) -> DeliveryResult:
         """Call the worker of the batch's lane, and return the meaning of its answer."""
         answer = await self._workers.call(batch.lane, body, message)

@@ -20,8 +20,12 @@ class PythonSink(ProcessSink):
     """Calls a function."""
 
     async def deliver(self, batch: Batch) -> DeliveryResult:
-        message = {"window": window_of(batch), "trace": traceparent()}
-        return await self._call(batch, lines(batch), message)
+        message, body = self.request(batch)
+        return await self._call(batch, body, message)
+
+    def request(self, batch: Batch) -> tuple[dict[str, Any], bytes]:
+        """Return the message and the body by which a worker calls the function with a batch."""
+        return {"window": window_of(batch), "trace": traceparent()}, lines(batch)
 
 
 def window_of(batch: Batch) -> dict[str, Any] | None:

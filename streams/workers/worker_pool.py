@@ -204,7 +204,7 @@ class WorkerPool:
     async def _load(self, lane: int, sources: Sources) -> tuple[WorkerProcess, _Code]:
         worker = await self._start(lane)
         try:
-            answer = await worker.request(self._load_message(sources), b"", _LOAD_S)
+            answer = await worker.request(self.load_message(sources), b"", _LOAD_S)
         except EndedError as error:
             raise LoadError(f"{self._spec.name} cannot be loaded: {error}", error.tail or None) from None
         if "error" in answer:
@@ -212,7 +212,8 @@ class WorkerPool:
             raise LoadError(f"{self._spec.name} cannot be loaded: {answer['error']}", answer["traceback"])
         return worker, _Code(sources, answer["version"], answer["single"])
 
-    def _load_message(self, sources: Sources) -> dict[str, Any]:
+    def load_message(self, sources: Sources) -> dict[str, Any]:
+        """Return the message by which a worker loads the code from these sources."""
         return {
             "do": "load",
             "kind": self._spec.kind,
@@ -230,16 +231,24 @@ class WorkerPool:
             lend(scratch, user, self._context.scratch)
         return await WorkerProcess.start(
             self._context.subscription,
-            environment(
-                self._context.endpoint(),
-                scratch=scratch,
-                app_id=f"foldb.{self._context.instance}.{lane}",
-                given={**self._folder.environment(), **self._spec.environment},
-            ),
-            self._folder.path if self._spec.in_folder else scratch,
+            self.environment(scratch, lane),
+            self.working_folder(scratch),
             self._spec.memory_mb,
             user,
         )
+
+    def environment(self, scratch: Path, lane: int) -> dict[str, str]:
+        """Return the whole environment of a worker that has this folder for temporary files."""
+        return environment(
+            self._context.endpoint(),
+            scratch=scratch,
+            app_id=f"foldb.{self._context.instance}.{lane}",
+            given={**self._folder.environment(), **self._spec.environment},
+        )
+
+    def working_folder(self, scratch: Path) -> Path:
+        """Return the working directory of that worker."""
+        return self._folder.path if self._spec.in_folder else scratch
 
     def _own_folder(self) -> Path:
         """Return a folder that no other pool uses, not even one of the same subscription; `close` removes it."""

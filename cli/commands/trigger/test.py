@@ -39,7 +39,7 @@ from ....streams.sinks.sink import (
 from ....streams.workers.code_folder import CodeFolder
 from ....streams.workers.declarations import Declarations
 from ...lib import trigger_options
-from ...lib.change_sources import Known, Row, known
+from ...lib.change_sources import Row, known
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode
 from ...lib.events import LAST, EventFile, batches, change_row, deliveries_of, read_events
@@ -131,14 +131,8 @@ def run_test(
 
     Example: foldb trigger test triggers/receipts.py:send_receipt --last 10
     """
-    if source.event is not None and source.last is not None:
-        raise CommandError("--event and --last: give one of them", ExitCode.USAGE)
+    settings = target_settings(session, target, source)
     folder, function = target.located()
-    database = known(session)
-    if target.is_trigger:
-        settings = database.settings(function)
-    else:
-        settings = _of_function(function, folder, session.url or "", is_lambda=target.is_lambda)
     settings |= filter_.settings()
     settings |= {"TableNames": tables} if tables else {}
     settings |= {"BatchSize": batch} if batch else {}
@@ -146,7 +140,7 @@ def run_test(
     check_server(ServerSettings(webhooks=webhooks))
     if calling.call:
         _check_callable(function, settings["Sink"])
-    changes = _filtered(session, database, settings, source)
+    changes = filtered(session, settings, source)
     calls = batches(changes, 1 if calling.step else settings["BatchSize"])
     report = _Report(session, settings, calling)
     hint = f": `foldb trigger explain {function}` prints the reason" if target.is_trigger else ""
@@ -158,6 +152,20 @@ def run_test(
             if not report.show(deliveries, None):
                 break
     report.end(len(calls), hint)
+
+
+def target_settings(session: Session, target: TargetOptions, source: ChangesOptions) -> Row:
+    """Return the settings of a trigger, or of a function of a file.
+
+    Raises:
+        CommandError: Two sources of changes are given, or the trigger or the function does not exist.
+    """
+    if source.event is not None and source.last is not None:
+        raise CommandError("--event and --last: give one of them", ExitCode.USAGE)
+    folder, function = target.located()
+    if target.is_trigger:
+        return known(session).settings(function)
+    return _of_function(function, folder, session.url or "", is_lambda=target.is_lambda)
 
 
 def _split(function: str) -> tuple[Path, str]:
@@ -238,8 +246,9 @@ def _check_callable(name: str, sink: Row) -> None:
         )
 
 
-def _filtered(session: Session, database: Known, settings: Row, source: ChangesOptions) -> list[Delivery]:
+def filtered(session: Session, settings: Row, source: ChangesOptions) -> list[Delivery]:
     """Return the changes of a file, or the latest ones, that pass the filter."""
+    database = known(session)
     passes = ChangeFilter(settings).chooses
     if source.event is not None:
         events = read_events(source.event)
@@ -311,23 +320,7 @@ async def _call(
     """Make the calls one after the other, and log their output as a server would."""
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="foldb-test-") as scratch:
-        context = SinkContext(
-            loop=asyncio.get_running_loop(),
-            clock=now,
-            subscription=name,
-            instance=f"{name}~test",
-            timeout_s=float(settings["TimeoutSeconds"]),
-            endpoint=lambda: url,
-            folder=folder,
-            webhooks=webhooks,
-            destinations=None,
-            kafka=None,
-            scratch=Path(scratch),
-            reports_failures="ReportBatchItemFailures" in settings.get("FunctionResponseTypes", ()),
-        )
-        kind = sink_kind(settings["Sink"])
-        kind.check(settings["Sink"])
-        sink = kind.make(settings["Sink"], context)
+        sink = make_sink(name, settings, folder, Path(scratch), webhooks=webhooks, url=url)
         try:
             await _start(sink)
             for deliveries in calls:
@@ -335,6 +328,29 @@ async def _call(
                     break
         finally:
             await sink.close()
+
+
+def make_sink(
+    name: str, settings: Row, folder: Path, scratch: Path, *, webhooks: tuple[str, ...], url: str
+) -> Sink:
+    """Return the sink of the settings, not started. It runs in the event loop of the caller."""
+    context = SinkContext(
+        loop=asyncio.get_running_loop(),
+        clock=now,
+        subscription=name,
+        instance=f"{name}~test",
+        timeout_s=float(settings["TimeoutSeconds"]),
+        endpoint=lambda: url,
+        folder=folder,
+        webhooks=webhooks,
+        destinations=None,
+        kafka=None,
+        scratch=scratch,
+        reports_failures="ReportBatchItemFailures" in settings.get("FunctionResponseTypes", ()),
+    )
+    kind = sink_kind(settings["Sink"])
+    kind.check(settings["Sink"])
+    return kind.make(settings["Sink"], context)
 
 
 async def _start(sink: Sink) -> None:

@@ -17,6 +17,7 @@ from ...lib.options import DryRun
 from ...lib.output import counted
 from ...lib.session import Session
 from ...lib.start_position import read_start
+from .debug import debug
 from .explain import explain
 from .replay import replay
 from .test import run_test
@@ -196,6 +197,7 @@ def lag(
     session.output.say(f"{counted(behind, 'change')} behind")
 
 
+app.command()(debug)
 app.command()(replay)
 app.command("test")(run_test)
 app.command()(explain)
