@@ -7,7 +7,7 @@ milliseconds without a float.
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -120,6 +120,41 @@ def describe_time_to_live(definition: TableDefinition) -> dict[str, str]:
     if definition.ttl_attribute is None:
         return {"TimeToLiveStatus": "DISABLED"}
     return {"TimeToLiveStatus": "ENABLED", "AttributeName": definition.ttl_attribute}
+
+
+_ACCESSED_AND_THROTTLED: Final = ("PKC", "SKC", "PKT", "SKT")  # in the names of rules, in DynamoDB's order
+
+
+def describe_insights(definition: TableDefinition, name: str) -> dict[str, Any]:
+    """Return the answer of DescribeContributorInsights for the index `name`; for the table if that is empty."""
+    described = summarize_insights(definition, name)
+    insights, index = definition.insights.get(name), definition.index(name)
+    if insights is None:
+        return described
+    described["LastUpdateDateTime"] = seconds(insights.updated_ms)
+    if insights.enabled:
+        has_sort_key = bool((definition.key if index is None else index.key).sort)
+        resource = f"{definition.name}-{name}" if name else definition.name
+        described["ContributorInsightsRuleList"] = [
+            f"DynamoDBContributorInsights-{rule}-{resource}-{insights.enabled_ms}"
+            for rule in _ACCESSED_AND_THROTTLED
+            if (rule[0] == "P" or has_sort_key)
+            and (rule[2] == "T" or insights.mode == "ACCESSED_AND_THROTTLED_KEYS")
+        ]
+    return described
+
+
+def summarize_insights(definition: TableDefinition, name: str) -> dict[str, Any]:
+    """Return a summary of ListContributorInsights. Changes take effect at once: nothing is ENABLING or DISABLING."""
+    insights = definition.insights.get(name)
+    summary = {"TableName": definition.name}
+    if name:
+        summary["IndexName"] = name
+    is_enabled = insights is not None and insights.enabled
+    summary["ContributorInsightsStatus"] = "ENABLED" if is_enabled else "DISABLED"
+    if insights is not None:
+        summary["ContributorInsightsMode"] = insights.mode
+    return summary
 
 
 def stream_label(created_ms: int) -> str:

@@ -345,6 +345,10 @@ class LimitExceededError(RequestError):
     """The account's limit of tables, indexes or concurrent changes is exceeded."""
 
 
+class GlobalTableNotFoundError(RequestError):
+    """The global table does not exist, in the form of the operations of version 2017.11.29."""
+
+
 class TableNotFoundError(RequestError):
     """The table does not exist, in the form of the operations on backups."""
 

@@ -32,7 +32,21 @@ OPERATIONS: frozenset[str] = ABSENT.union(_INPUTS)
 _SHAPES: dict[str, Shape] = _MODEL["shapes"]
 
 _PACKAGE = "com.amazonaws.dynamodb.v20120810"
-_JAVA = {"string": "String", "boolean": "Boolean", "integer": "Integer", "long": "Long", "timestamp": "Date"}
+_JAVA = {
+    "string": "String",
+    "boolean": "Boolean",
+    "integer": "Integer",
+    "long": "Long",
+    "double": "Double",
+    "timestamp": "Date",
+}
+# Patterns that Python writes in another way.
+_PYTHON_PATTERNS = {
+    r"\p{Print}+": r"[\x20-\x7e]+",
+    r"[\u0020-\uD7FF\uE000-\uFFFD\uD800\uDC00-\uDBFF\uDFFF\r\n\t]*": (
+        r"[\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF\r\n\t]*"
+    ),
+}
 _TOKENS = {"str": "STRING_VALUE", "int": "NUMBER_VALUE", "float": "DECIMAL_VALUE"}
 
 _PYTHON = {"string": str, "structure": dict, "map": dict, "list": list}
@@ -274,8 +288,8 @@ def _compile(name: str, field: str) -> Check:
             return _map(shape, field)
         case "string":
             return _string(shape, field)
-        case "timestamp":
-            return _timestamp(shape)
+        case "timestamp" | "double":
+            return _fraction(shape)
         case number:
             assert number in ("integer", "long"), number
             return _number(shape, field)
@@ -443,8 +457,8 @@ def _string(shape: Shape, field: str) -> Check:
     low, high = shape.get("min", 0), shape.get("max", _UNBOUNDED)
     if "enum" in shape:
         return _enum(shape, field)
-    pattern = shape.get("pattern")
-    matches = re.compile(pattern).fullmatch if pattern else None
+    pattern: str | None = shape.get("pattern")
+    matches = None if pattern is None else re.compile(_PYTHON_PATTERNS.get(pattern, pattern)).fullmatch
 
     def check(value: Any, path: str, violations: list[str]) -> None:
         if type(value) is not str:
@@ -478,8 +492,8 @@ def _any_of_kind(expected: type, shape: Shape) -> Check:
     return check
 
 
-def _timestamp(shape: Shape) -> Check:
-    """Return the check of a timestamp in seconds since 1970."""
+def _fraction(shape: Shape) -> Check:
+    """Return the check of a number with or without a fraction, such as a timestamp in seconds since 1970."""
 
     def check(value: Any, *_: object) -> None:
         if type(value) not in (int, float):

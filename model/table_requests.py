@@ -13,13 +13,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from . import index_requests
-from .errors import LimitExceededError, PolicyNotFoundError, ResourceInUseError, ValidationError
+from .errors import (
+    LimitExceededError,
+    PolicyNotFoundError,
+    ResourceInUseError,
+    ResourceNotFoundError,
+    ValidationError,
+)
 from .index_requests import INVALID, update_indexes
 from .jobs import START_IMPORT, job_arn
 from .key_schema import KeySchema
 from .limits import Limits
 from .tables import (
     IndexDefinition,
+    Insights,
     OnDemand,
     Recovery,
     ResourcePolicy,
@@ -325,12 +332,34 @@ def update_continuous_backups(
     if not specification["PointInTimeRecoveryEnabled"]:
         if days is not None:
             raise ValidationError(
-                f"{INVALID}RecoveryPeriodInDays can only be specified when PointInTimeRecoveryEnabled is true"
+                "Invalid Request: Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
             )
         return replace(definition, recovery=None)
     if current is None:
         return replace(definition, recovery=Recovery(time_ms, days or 35))
     return replace(definition, recovery=replace(current, days=days or current.days))
+
+
+def update_contributor_insights(
+    definition: TableDefinition, request: dict[str, Any], *, time_ms: int
+) -> TableDefinition:
+    """Apply UpdateContributorInsights. Enabling again with the same mode, and disabling again, change nothing."""
+    name = request.get("IndexName", "")
+    if name and all(index.name != name for index in definition.gsis):
+        raise ResourceNotFoundError(f"Index: {name} not found for table: {definition.name}")
+    current = definition.insights.get(name)
+    is_enabled = current is not None and current.enabled
+    if request["ContributorInsightsAction"] == "DISABLE":
+        if current is None or not is_enabled:
+            return definition
+        changed = replace(current, enabled=False, updated_ms=time_ms)
+    else:
+        mode = request.get("ContributorInsightsMode", "ACCESSED_AND_THROTTLED_KEYS")
+        if current is not None and is_enabled and current.mode == mode:
+            return definition
+        enabled_ms = current.enabled_ms if current is not None and is_enabled else time_ms
+        changed = Insights(True, mode, enabled_ms, time_ms)
+    return replace(definition, insights={**definition.insights, name: changed})
 
 
 def change(
@@ -355,6 +384,9 @@ def change(
         "UpdateContinuousBackups": lambda: update_continuous_backups(definition, request, time_ms=time_ms),
         "PutResourcePolicy": lambda: put_policy(definition, request, time_ms=time_ms),
         "DeleteResourcePolicy": lambda: delete_policy(definition, request),
+        "UpdateContributorInsights": lambda: update_contributor_insights(
+            definition, request, time_ms=time_ms
+        ),
     }
     return changes[operation]()
 

@@ -24,6 +24,7 @@ from .values import Item
 
 __all__ = [
     "IndexDefinition",
+    "Insights",
     "KeyAttribute",
     "KeySchema",
     "OnDemand",
@@ -116,6 +117,20 @@ class Recovery:
 
     enabled_ms: int
     days: int = 35
+
+
+@dataclass(frozen=True, slots=True)
+class Insights:
+    """The Contributor Insights of a table or a global index, which were enabled once.
+
+    `enabled_ms` is the time in the names of the rules, `updated_ms` that of the last change. foldb keeps and describes
+    the setting, and has no rules.
+    """
+
+    enabled: bool
+    mode: str
+    enabled_ms: int
+    updated_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +232,7 @@ class TableDefinition:
         restore: The origin of a restored, forked or imported table.
         policies: The policies of the table and of its streams, by the id of the resource relative to the table: an
             empty text for the table, `stream/` and the label for a stream.
+        insights: The Contributor Insights by the name of the index; those of the table by an empty name.
     """
 
     id: int
@@ -243,6 +259,7 @@ class TableDefinition:
     watched: bool = False
     restore: Restore | None = None
     policies: dict[str, ResourcePolicy] = field(default_factory=dict)
+    insights: dict[str, Insights] = field(default_factory=dict)
 
     @property
     def is_restoring(self) -> bool:
@@ -299,6 +316,11 @@ class TableDefinition:
                 if self.policies
                 else {}
             ),
+            **(
+                {"insights": {name: _fields(each) for name, each in self.insights.items()}}
+                if self.insights
+                else {}
+            ),
         }
 
     @classmethod
@@ -318,6 +340,7 @@ class TableDefinition:
                 "tags": dict(data["tags"]),
                 "restore": Restore(**data["restore"]) if "restore" in data else None,
                 "policies": {name: ResourcePolicy(**each) for name, each in data.get("policies", {}).items()},
+                "insights": {name: Insights(**each) for name, each in data.get("insights", {}).items()},
             }
         )
 
@@ -348,7 +371,9 @@ def settled(definition: TableDefinition) -> TableDefinition | None:
     )
     used = used_attributes(definition.key, indexes)
     types = {name: kind for name, kind in definition.attribute_types.items() if name in used}
-    return replace(definition, status="ACTIVE", indexes=indexes, attribute_types=types)
+    names = {"", *(index.name for index in indexes)}
+    insights = {name: each for name, each in definition.insights.items() if name in names}
+    return replace(definition, status="ACTIVE", indexes=indexes, attribute_types=types, insights=insights)
 
 
 def used_attributes(key: KeySchema, indexes: Iterable[IndexDefinition]) -> list[str]:

@@ -18,6 +18,7 @@ CATALOG = PartitionState()
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
 STREAM = {"StreamArn": f"{ARN}/stream/2026-11-21T10:00:00.123"}
 CARS = {"TableName": "Cars"}
+GLOBAL = {"GlobalTableName": "Cars"}
 BACKUP = f"{ARN}/backup/01700000000000-4e03bb28"
 
 # Each operation, the right that it needs on the table Cars, and a request.
@@ -29,6 +30,7 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "BatchGetItem": (Right.READ, {"RequestItems": {"Cars": {"Keys": [{}]}}}),
     "BatchWriteItem": (Right.WRITE, {"RequestItems": {"Cars": [{"DeleteRequest": {}}]}}),
     "CreateBackup": (Right.ADMIN, CARS),
+    "CreateGlobalTable": (Right.ADMIN, GLOBAL),
     "CreateTable": (Right.ADMIN, CARS),
     "DeleteBackup": (Right.ADMIN, {"BackupArn": BACKUP}),
     "DeleteResourcePolicy": (Right.ADMIN, {"ResourceArn": ARN}),
@@ -36,11 +38,15 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "DeleteTable": (Right.ADMIN, CARS),
     "DescribeBackup": (Right.READ, {"BackupArn": BACKUP}),
     "DescribeContinuousBackups": (Right.READ, CARS),
+    "DescribeContributorInsights": (Right.READ, CARS | {"IndexName": "by-colour"}),
     "DescribeEndpoints": (Right.NONE, {}),
+    "DescribeGlobalTable": (Right.READ, GLOBAL),
+    "DescribeGlobalTableSettings": (Right.READ, GLOBAL),
     "DescribeKinesisStreamingDestination": (Right.READ, CARS),
     "DescribeLimits": (Right.NONE, {}),
     "DescribeStream": (Right.READ, STREAM),
     "DescribeTable": (Right.READ, CARS),
+    "DescribeTableReplicaAutoScaling": (Right.READ, CARS),
     "DescribeTimeToLive": (Right.READ, CARS),
     "DisableKinesisStreamingDestination": (Right.ADMIN, CARS),
     "EnableKinesisStreamingDestination": (Right.ADMIN, CARS),
@@ -59,6 +65,8 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "GetResourcePolicy": (Right.ADMIN, {"ResourceArn": ARN}),
     "GetShardIterator": (Right.READ, STREAM),
     "ListBackups": (Right.READ, CARS),
+    "ListContributorInsights": (Right.READ, CARS),
+    "ListGlobalTables": (Right.READ, {}),
     "ListStreams": (Right.READ, CARS),
     "ListTables": (Right.READ, {}),
     "ListTagsOfResource": (Right.READ, {"ResourceArn": ARN}),
@@ -73,9 +81,13 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
     "TransactWriteItems": (Right.WRITE, {"TransactItems": [{"ConditionCheck": CARS}, {"Delete": CARS}]}),
     "UntagResource": (Right.ADMIN, {"ResourceArn": ARN}),
     "UpdateContinuousBackups": (Right.ADMIN, CARS),
+    "UpdateContributorInsights": (Right.ADMIN, CARS | {"IndexName": "by-colour"}),
+    "UpdateGlobalTable": (Right.ADMIN, GLOBAL),
+    "UpdateGlobalTableSettings": (Right.ADMIN, GLOBAL),
     "UpdateItem": (Right.WRITE, CARS),
     "UpdateKinesisStreamingDestination": (Right.ADMIN, CARS),
     "UpdateTable": (Right.ADMIN, CARS),
+    "UpdateTableReplicaAutoScaling": (Right.ADMIN, CARS),
     "UpdateTimeToLive": (Right.ADMIN, CARS),
 }
 
@@ -185,7 +197,7 @@ def test_an_operation_of_dynamodb_opens_to_its_roles_alone(operation: str, role:
     takes, body = TAKES[operation]
     level = {"reader": Right.READ, "writer": Right.WRITE, "administrator": Right.ADMIN}
     has = next((right for name, right in level.items() if name in role), Right.NONE)
-    reaches = operation != "ListTables" or not role.endswith("of one table")
+    reaches = operation not in ("ListTables", "ListGlobalTables") or not role.endswith("of one table")
 
     assert (has >= takes and reaches) == allows(bearing(ROLES[role]), demands_of(operation)(body))
 

@@ -133,7 +133,7 @@ _REFUSALS: dict[str, tuple[str, ...]] = {
         "If stream is being disabled, then UpdateViewType must not be specified",
     ),
     "PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled": (
-        "RecoveryPeriodInDays can only be specified when PointInTimeRecoveryEnabled is true",
+        "Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery",
     ),
     "TimeToLiveSpecification.Enabled": ("TimeToLive is already disabled",),
     "DisableKinesisStreamingDestination.StreamArn": ("must be ACTIVE to perform DISABLE operation",),

@@ -16,6 +16,20 @@ from foldb.server.api.operations.streams import STREAMS
 
 SERVED = {"dynamodb": frozenset(OPERATIONS), "dynamodbstreams": frozenset(STREAMS)}
 
+# They answer as in an account that has no global table, with all members.
+WITHOUT_GLOBAL_TABLES = frozenset(
+    (
+        "CreateGlobalTable",
+        "DescribeGlobalTable",
+        "DescribeGlobalTableSettings",
+        "DescribeTableReplicaAutoScaling",
+        "ListGlobalTables",
+        "UpdateGlobalTable",
+        "UpdateGlobalTableSettings",
+        "UpdateTableReplicaAutoScaling",
+    )
+)
+
 Steps = tuple[str | int, ...]
 
 
@@ -109,6 +123,13 @@ def _vacancies(shape: Any, value: Any, path: str, steps: Steps) -> Iterator[Plac
     elif shape.type_name == "map":
         for key, member in value.items():
             yield from _vacancies(shape.value, member, f"{path}{{}}", (*steps, key))
+
+
+def smallest_request(operation: str) -> Any:
+    """Make the smallest request of an operation, with all that the model requires."""
+    shape = shape_of(operation)
+    assert shape is not None, "the operation has members"
+    return {name: smallest(shape.members[name]) for name in shape.required_members}
 
 
 def smallest(shape: Any) -> Any:

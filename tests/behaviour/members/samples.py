@@ -119,6 +119,17 @@ BEFORE: list[Request] = [
     *(("PutItem", {**SPARE, "Item": item(n, times=11)}) for n in range(1, 6)),
 ]
 
+INSIGHTS_OF_TABLE: Request = ("UpdateContributorInsights", {**MAIN, "ContributorInsightsAction": "ENABLE"})
+INSIGHTS: Request = (
+    "UpdateContributorInsights",
+    {
+        **MAIN,
+        "IndexName": "gsi",
+        "ContributorInsightsAction": "ENABLE",
+        "ContributorInsightsMode": "THROTTLED_KEYS",
+    },
+)
+
 CONDITION = {
     "ConditionExpression": "#a = :ten",
     "ExpressionAttributeNames": {"#a": "a"},
@@ -436,11 +447,14 @@ TABLES = [
     ),
     Sample("DeleteTable", MAIN),
     Sample("DescribeContinuousBackups", MAIN),
+    Sample("DescribeContributorInsights", {**MAIN, "IndexName": "gsi"}, (INSIGHTS,)),
     Sample("DescribeEndpoints", {}),
     Sample("DescribeKinesisStreamingDestination", MAIN),
     Sample("DescribeLimits", {}),
     Sample("DescribeTable", MAIN),
     Sample("DescribeTimeToLive", MAIN),
+    Sample("ListContributorInsights", {**MAIN, "MaxResults": 1}, (INSIGHTS, INSIGHTS_OF_TABLE)),
+    Sample("ListContributorInsights", {**MAIN, "NextToken": "main "}, (INSIGHTS, INSIGHTS_OF_TABLE)),
     Sample("ListTables", {"ExclusiveStartTableName": "main", "Limit": 1}),
     Sample("ListTagsOfResource", {"ResourceArn": f"{ARN}main", "NextToken": "k0"}),
     Sample("GetResourcePolicy", {"ResourceArn": f"{ARN}main"}, (PUT_POLICY,)),
@@ -478,6 +492,7 @@ TABLES = [
         "UpdateContinuousBackups",
         {**MAIN, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
     ),
+    Sample(*INSIGHTS),
     Sample("UpdateTimeToLive", {**MAIN, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "t"}}),
     Sample(
         "UpdateTable",

@@ -5,28 +5,33 @@ that differ in one member alone are sent to two equal databases: the answers or 
 refused. Access to a member proves nothing here, only an effect does.
 """
 
-import re
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
-from tests.behaviour.members.model import SERVED, Place, absent, members, places, vacancies
+from tests.behaviour.members.model import (
+    WITHOUT_GLOBAL_TABLES,
+    Place,
+    absent,
+    places,
+    smallest_request,
+    vacancies,
+)
+from tests.behaviour.members.page import (
+    DESCRIBED,
+    PAGE,
+    REFUSED_BY_DYNAMODB,
+    page,
+    refused,
+    shown,
+)
 from tests.behaviour.members.probes import effect, effect_added, sent, sent_again
 from tests.behaviour.members.samples import Sample, samples
 from tests.behaviour.members.world import observe
 
-PAGE = (Path(__file__).parents[3] / "docs" / "limitations.md").read_text()
 ALL = samples()
 IDS = [f"{number} {sample.operation}" for number, sample in enumerate(ALL)]
 WHOLE = [pytest.param(sample, id=name) for sample, name in zip(ALL, IDS, strict=True) if sample.about is None]
-
-# Members that a whole request refuses for a reason of DynamoDB's own, in its words.
-REFUSED_BY_DYNAMODB = {
-    "DisableKinesisStreamingDestination.EnableKinesisStreamingConfiguration": (
-        "Stream cannot be disabled using EnableKinesisStreamingConfiguration parameters"
-    ),
-}
 
 # Members that do nothing when they are added to a sample, and why.
 WITHOUT_EFFECT = {
@@ -36,24 +41,8 @@ WITHOUT_EFFECT = {
     "DeleteItem.ConditionalOperator": "All conditions of the sample hold, so AND and OR are the same.",
     "UpdateItem.ConditionalOperator": "All conditions of the sample hold, so AND and OR are the same.",
     "DescribeStream.Limit": "ShardFilter leaves one shard.",
+    "ListContributorInsights.MaxResults": "NextToken leaves one entry.",
 }
-
-
-def rows(heading: str) -> list[list[str]]:
-    """The cells of a section's table, each as the names that it has in backquotes."""
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| `")]
-    return [[" ".join(re.findall(r"`(\w+)`", cell)) for cell in line.split("|")[1:-1]] for line in lines]
-
-
-def refused() -> set[str]:
-    """The members that the page says are refused."""
-    return {f"{row[0]}.{row[1]}" for row in rows("Members that foldb refuses")}
-
-
-def is_inside(path: str, outer: set[str]) -> bool:
-    """Whether a member is one of `outer` or inside of one."""
-    return any(path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each in outer)
 
 
 def of_sample(sample: Sample) -> dict[str, list[Place]]:
@@ -100,19 +89,9 @@ def test_each_excuse_for_a_member_without_effect_is_needed() -> None:
 
 
 @pytest.mark.guarantee("G19")
-def test_each_member_of_the_model_is_in_a_sample_or_refused() -> None:
-    """A member that a new release of botocore brings is in neither."""
-    shown = {path for sample in ALL for path in of_sample(sample)}
-    outside = refused() | REFUSED_BY_DYNAMODB.keys()
-    known = [path for served in SERVED.values() for name in served for path in members(name)]
-
-    assert [] == [path for path in known if path not in shown and not is_inside(path, outside)]
-    assert set() == {path for path in shown if is_inside(path, outside)}
-    assert outside <= set(known)
-
-
-@pytest.mark.parametrize("path", sorted(refused()))
-def test_a_refused_member_is_named_with_the_page(path: str) -> None:
+@pytest.mark.parametrize("path", refused())
+def test_a_member_that_no_sample_has_is_refused(path: str) -> None:
+    """Such as a member that a new release of botocore brings."""
     operation, _, name = path.partition(".")
     errors = {
         effect_added(sample, place)
@@ -141,10 +120,8 @@ def test_a_member_that_dynamodb_refuses_is_refused_in_its_words(path: str) -> No
     assert {f"ValidationException: {REFUSED_BY_DYNAMODB[path]}"} == errors
 
 
-def test_the_page_lists_the_operations_that_are_not_served() -> None:
-    listed = [row[0] for row in rows("Operations that foldb does not have")]
-
-    assert sorted(absent()) == sorted(listed)
+def test_the_page_lists_everything_that_is_not_honoured() -> None:
+    assert page() == PAGE.read_text(), "run `python -m tests.behaviour.members.page`"
 
 
 @pytest.mark.parametrize("name", sorted(absent()))
@@ -156,11 +133,19 @@ def test_an_operation_on_the_page_names_the_page(name: str) -> None:
 
 
 def test_settings_without_effect_are_members_that_are_kept() -> None:
-    shown = {path for sample in ALL for path in of_sample(sample)}
-    listed = rows("Settings that are kept and described, without effect")
+    names = {path.rpartition(".")[2] for path in shown()}
 
-    assert listed
-    assert {f"{name}.{row[1]}" for row in listed for name in row[0].split()} <= shown
+    assert DESCRIBED.keys() <= names
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_GLOBAL_TABLES))
+def test_an_operation_on_global_tables_validates_and_finds_none(name: str) -> None:
+    required = smallest_request(name)
+    error = observe([], (name, required)).error
+    missing = observe([], (name, {})).error
+
+    assert ("NotFoundException: " in error or "2017.11.29" in error) == bool(required)
+    assert missing.startswith("ValidationException: ") == bool(required)
 
 
 @pytest.mark.parametrize("sample", ALL, ids=IDS)

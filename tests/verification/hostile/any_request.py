@@ -126,10 +126,15 @@ class Requests:
             "DeleteTable": self._tabled,
             "DescribeBackup": self._of_backup,
             "DescribeContinuousBackups": self._tabled,
+            "CreateGlobalTable": lambda: {"GlobalTableName": self._table(), "ReplicationGroup": []},
+            "DescribeContributorInsights": lambda: self._tabled() | self._sometimes("IndexName", *INDEXES),
             "DescribeEndpoints": dict,
+            "DescribeGlobalTable": lambda: {"GlobalTableName": self._table()},
+            "DescribeGlobalTableSettings": lambda: {"GlobalTableName": self._table()},
             "DescribeKinesisStreamingDestination": self._tabled,
             "DescribeLimits": dict,
             "DescribeTable": self._tabled,
+            "DescribeTableReplicaAutoScaling": self._tabled,
             "DescribeTimeToLive": self._tabled,
             "DisableKinesisStreamingDestination": lambda: self._destined("Enable", often=False),
             "EnableKinesisStreamingDestination": lambda: self._destined("Enable"),
@@ -141,6 +146,10 @@ class Requests:
             "GetItem": lambda: self._projected(self._keyed() | self._sometimes("ConsistentRead", True)),
             "GetResourcePolicy": self._of_policy,
             "ListBackups": lambda: self._sometimes("TableName", *TABLES) | self._sometimes("Limit", 1, 100),
+            "ListContributorInsights": lambda: (
+                self._sometimes("TableName", *TABLES) | self._sometimes("MaxResults", 1, 100)
+            ),
+            "ListGlobalTables": lambda: self._sometimes("Limit", 1),
             "ListTables": lambda: self._sometimes("Limit", 2, 1, 100),
             "ListTagsOfResource": lambda: {"ResourceArn": self._arn()},
             "PutItem": lambda: self._conditional(self._tabled_item() | self._returns("NONE", "ALL_OLD")),
@@ -154,9 +163,16 @@ class Requests:
             "TransactWriteItems": self.transact_write,
             "UntagResource": lambda: {"ResourceArn": self._arn(), "TagKeys": ["k"]},
             "UpdateContinuousBackups": self.backups,
+            "UpdateContributorInsights": self.insights,
+            "UpdateGlobalTable": lambda: {
+                "GlobalTableName": self._table(),
+                "ReplicaUpdates": [{self.dice.choice(["Create", "Delete"]): {"RegionName": "eu-west-1"}}],
+            },
+            "UpdateGlobalTableSettings": lambda: {"GlobalTableName": self._table()},
             "UpdateItem": self.update,
             "UpdateKinesisStreamingDestination": lambda: self._destined("Update"),
             "UpdateTable": self.update_table,
+            "UpdateTableReplicaAutoScaling": self._tabled,
             "UpdateTimeToLive": self.time_to_live,
             STREAMS + "DescribeStream": self.describe_stream,
             STREAMS + "GetRecords": self.get_records,
@@ -579,6 +595,12 @@ class Requests:
         """UpdateContinuousBackups."""
         enabled = {"PointInTimeRecoveryEnabled": self.dice.choice([True, False])}
         return self._tabled() | {"PointInTimeRecoverySpecification": enabled}
+
+    def insights(self) -> Json:
+        """UpdateContributorInsights, of a table or any index."""
+        body = self._tabled() | {"ContributorInsightsAction": self.dice.choice(["ENABLE", "DISABLE"])}
+        mode = self._sometimes("ContributorInsightsMode", "THROTTLED_KEYS", "ACCESSED_AND_THROTTLED_KEYS")
+        return body | mode | self._sometimes("IndexName", *INDEXES)
 
     def restore(self) -> Json:
         """RestoreTableToPointInTime, of a time that is seldom in the range."""

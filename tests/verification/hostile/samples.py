@@ -212,6 +212,18 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("PutResourcePolicy", {"ResourceArn": ARN, "Policy": POLICY, "ExpectedRevisionId": "NO_POLICY"}),
     ("GetResourcePolicy", {"ResourceArn": ARN}),
     ("DeleteResourcePolicy", {"ResourceArn": ARN}),
+    ("DescribeContributorInsights", {**ON_TABLE, "IndexName": "gsi"}),
+    ("ListContributorInsights", {"MaxResults": 5, "NextToken": "abc gsi"}),
+    ("ListGlobalTables", {"ExclusiveStartGlobalTableName": "abc", "Limit": 5, "RegionName": "us-east-1"}),
+    (
+        "UpdateContributorInsights",
+        {
+            **ON_TABLE,
+            "IndexName": "gsi",
+            "ContributorInsightsAction": "ENABLE",
+            "ContributorInsightsMode": "THROTTLED_KEYS",
+        },
+    ),
     ("TagResource", {"ResourceArn": ARN, "Tags": [{"Key": "k", "Value": "v"}]}),
     ("TransactGetItems", {"TransactItems": [{"Get": {**ON_TABLE, "Key": KEY, "ProjectionExpression": "a"}}]}),
     (
