@@ -51,22 +51,34 @@ def measure(options: Options) -> None:
     rows = []
     with ExitStack() as stack:
         servers = {
-            peer.name: stack.enter_context(running(peer, options.port + nth)).url
+            peer.name: stack.enter_context(running(peer, options.port + nth))
             for nth, peer in enumerate(peers)
         }
-        for url in servers.values():
-            with Client(url) as client:
+        for server in servers.values():
+            with Client(server.url) as client:
                 client.call("CreateTable", TABLE)
         found: dict[tuple[str, str], list[_Round]] = {}
         for number in range(options.rounds):
             for load, (readers, writers) in _LOADS.items():
-                for name, url in servers.items():
-                    done = asyncio.run(_load(url, options.seconds, readers, writers, number))
+                for name, server in servers.items():
+                    before = server.cpu_seconds()
+                    done = asyncio.run(_load(server.url, options.seconds, readers, writers, number))
+                    done.cpu_seconds = server.cpu_seconds() - before
                     found.setdefault((name, load), []).append(done)
     for (name, load), rounds in found.items():
         alone = found[name, "puts alone"]
         rows.append([name, load, *_figures(rounds, alone)])
-    columns = ["", "load", "puts/s", "beside alone", "p50 ms", "beside alone", "reads/s", "cancelled %"]
+    columns = [
+        "",
+        "load",
+        "puts/s",
+        "beside alone",
+        "p50 ms",
+        "beside alone",
+        "CPU µs a request",
+        "reads/s",
+        "cancelled %",
+    ]
     show(f"isolation: {_HOT_KEYS} hot keys in {PARTITIONS} partitions", columns, rows)
 
 
@@ -85,12 +97,14 @@ class _Round:
     Attributes:
         answers: Their number, by operation and status.
         latencies: The seconds of each put.
+        cpu_seconds: The processor time of the server.
     """
 
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds
         self.answers: Counter[tuple[str, int]] = Counter()
         self.latencies: list[float] = []
+        self.cpu_seconds = 0.0
 
     def rate(self, operation: str, status: int = 200) -> float:
         """Return the answers per second."""
@@ -105,12 +119,14 @@ def _figures(rounds: list[_Round], alone: list[_Round]) -> list[str]:
     """Return the medians of the rounds, and of their ratios to the rounds without reads."""
     reads = sum(each.answers["TransactGetItems", 200] for each in rounds)
     cancelled = sum(each.answers["TransactGetItems", 400] for each in rounds)
+    requests = sum(each.answers.total() for each in rounds)
     pairs = list(zip(rounds, alone, strict=True))
     return [
         f"{statistics.median(each.rate('PutItem') for each in rounds):,.0f}",
         f"{statistics.median(one.rate('PutItem') / other.rate('PutItem') for one, other in pairs):.2f}",
         f"{statistics.median(each.p50_ms for each in rounds):.2f}",
         f"{statistics.median(one.p50_ms / other.p50_ms for one, other in pairs):.2f}",
+        f"{1e6 * sum(each.cpu_seconds for each in rounds) / requests:.0f}",
         f"{statistics.median(each.rate('TransactGetItems') for each in rounds):,.0f}",
         at_most(100 * cancelled / (reads + cancelled), GOAL) if reads + cancelled else "-",
     ]

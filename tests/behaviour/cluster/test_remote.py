@@ -10,7 +10,7 @@ from foldb.log.commands import Delete, Position, Transact
 from foldb.materializer.fold.outcomes import Applied, Failed, Transacted
 from foldb.materializer.history.history import TimeCut
 from foldb.materializer.history.requests import DescribeTables
-from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
+from foldb.materializer.partition import FIRST_READ, Conflict, Page, QueryRequest, ScanRequest
 from foldb.model.errors import (
     InternalServerError,
     ResourceNotFoundError,
@@ -83,6 +83,7 @@ async def test_every_call_of_the_seam_crosses() -> None:
         assert (None, AT) == await ask(None, "get", 7, b"car", b"", False)
         assert ([None, (b"{}", 2)], AT) == await ask([None, (b"{}", 2)], "get_all", keys, True)
         assert ([Conflict(), None], AT) == await ask([Conflict(), None], "get_isolated", keys, None)
+        assert ([None], AT) == await ask([None], "get_isolated", keys, FIRST_READ)
         assert ([None], AT) == await ask([None], "get_isolated", keys, Position(3, 9))
         assert (page, AT) == await ask(page, "query", QueryRequest(7, None, b"car", b"", None))
         assert (page, AT) == await ask(page, "scan", ScanRequest(7, "index", start=(b"a", b"b")))

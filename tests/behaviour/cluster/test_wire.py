@@ -44,7 +44,7 @@ from foldb.materializer.history.requests import (
     ReadMembers,
     ReadVersions,
 )
-from foldb.materializer.partition import Conflict, Page, QueryRequest, ScanRequest
+from foldb.materializer.partition import FIRST_READ, Conflict, Page, QueryRequest, ScanRequest
 from foldb.model import errors, table_requests
 from foldb.model.backups import Backup
 from foldb.model.errors import Reason, RequestError
@@ -405,3 +405,13 @@ def test_a_message_of_another_release_may_have_fewer_or_more_members() -> None:
     assert Page([], 1, 2, None, 3) == messages.PAGE.decode(
         [[], 1, 2, None, 3, 0, 0, 0, None, False, "of a later release"]
     )
+
+
+def test_a_node_of_an_earlier_release_reads_once() -> None:
+    """It sends no third argument, and ignores that of a first read."""
+    keys = [[7, b"car", b""]]
+    sent = wire.GET_ISOLATED.arguments(keys, FIRST_READ)
+
+    assert [keys, None] == sent[:2]
+    assert [[(7, b"car", b"")], FIRST_READ] == wire.GET_ISOLATED.read_arguments(sent, MODERN)
+    assert [[(7, b"car", b"")], None] == wire.GET_ISOLATED.read_arguments(sent[:2], MODERN)
