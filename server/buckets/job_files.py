@@ -43,15 +43,18 @@ class BucketFiles:
         root: The folder of --buckets; None if the server has none. Then every job fails.
         executor: Runs the work.
         limits: The limits of the database.
+
+    Attributes:
+        executor: Runs the work.
     """
 
     def __init__(self, root: Path | None, executor: SerialExecutor, limits: Limits) -> None:
         self._root = root
-        self._executor = executor
+        self.executor = executor
         self._limits = limits
 
     def submit(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        self._executor.submit(work, done)
+        self.executor.submit(work, done)
 
     def open_export(self, job: Job) -> ExportOutput:
         with _failures():

@@ -141,6 +141,7 @@ class Partitions:
         disposer: Frees the stores of dropped tables and indexes.
         memory: The memory limit.
         past_reads: Reads of the past of these partitions.
+        job_files: The files of exports, imports and bulk operations.
         long_reads: The reads that are longer than one portion.
     """
 
@@ -177,9 +178,11 @@ class Partitions:
 
         self._writing = ThreadExecutor("changes, written", deliver)
         self._reading_files = ThreadExecutor("changes, read", deliver)
-        self._jobs = ThreadExecutor("files of jobs", deliver)
-        limits = limits_named(log.genesis(0).limits)
-        self._job_files = BucketFiles(settings.buckets, self._jobs, limits)
+        self.job_files = BucketFiles(
+            settings.buckets,
+            ThreadExecutor("files of jobs", deliver),
+            limits_named(log.genesis(0).limits),
+        )
         self.past_reads = PastReads(self._past_reader(deliver), loop, log, self._is_shared)
 
     def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
@@ -293,7 +296,7 @@ class Partitions:
             await hosted.close(leave_digest=leave_digest)
         await asyncio.to_thread(self._writing.close)
         await asyncio.to_thread(self._reading_files.close)
-        await asyncio.to_thread(self._jobs.close)
+        await asyncio.to_thread(self.job_files.executor.close)
 
     def states(self) -> list[PartitionState]:
         return [hosted.state for hosted in self.hosted.values()]
@@ -388,5 +391,5 @@ class Partitions:
             table_delay=settings.table_delay_ms / 1000,
             sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
             lag_ms=settings.index_lag_ms,
-            files=self._job_files,
+            files=self.job_files,
         )

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from tests.behaviour.members.model import is_structure
-from tests.behaviour.members.samples import ARN, backups, streams
+from tests.behaviour.members.samples import ARN, backups, jobs, streams
 
 
 def other_values(path: str, shape: Any, value: Any) -> Iterator[Any]:
@@ -50,10 +50,13 @@ def _other_meanings() -> dict[str, tuple[Any, ...]]:
     return {
         "AttributeName": ("p", "q", "r"),
         "BackupArn": tuple(backups()[1:]),
+        "BulkOperationArn": tuple(jobs().bulk_operations[1:]),
         "ConditionExpression": ("#a <> :ten",),
+        "ExportArn": tuple(jobs().exports[1:]),
         "ExclusiveStartShardId": (shard["ShardId"],),
         "ExpressionAttributeNames": ({"#a": "b"},),
         "FilterExpression": ("#a >= :most",),
+        "ImportArn": tuple(jobs().imports[1:]),
         "KeyConditionExpression": ("p = :p AND q >= :q", "r = :p"),
         "ProjectionExpression": ("#a",),
         "ResourceArn": (f"{ARN}spare",),
@@ -66,6 +69,8 @@ def _other_meanings() -> dict[str, tuple[Any, ...]]:
             "UPDATE main SET f = ? WHERE p = 'a' AND q = 1",
         ),
         "StreamArn": (known.spare,),
+        "S3Bucket": ("two",),
+        "TableArn": (f"{ARN}main", f"{ARN}new"),
         "TimeRangeLowerBound": (1_900_000_000,),
         "TableName": ("spare", "units", "lost"),
         "UpdateExpression": ("SET e = :ten", "SET e = :d"),
@@ -80,6 +85,7 @@ _NO_KEY = (
 _OTHER_INDEX = ("does not match an index of the source table",)
 _OTHER_SOURCE = ("is not enabled for table", "Table not found: spare")
 _NO_TIME = ("Exactly one of RestoreDateTime or UseLatestRestorableTime must be specified",)
+_OF_INCREMENTAL = ("An IncrementalExportSpecification is required for INCREMENTAL_EXPORT",)
 _NO_VIEW = ("StreamViewType must be specified when StreamEnabled is true",)
 _UNITS_OF_MODE = (
     "must be specified when BillingMode is PROVISIONED",
@@ -92,6 +98,11 @@ _UNITS_OF_MODE = (
 _REFUSALS: dict[str, tuple[str, ...]] = {
     "BillingMode": _UNITS_OF_MODE,
     "BillingModeOverride": (*_UNITS_OF_MODE, "cannot be specified when table BillingMode is PROVISIONED"),
+    "ExportType": _OF_INCREMENTAL,
+    "IncrementalExportSpecification": _OF_INCREMENTAL,
+    "InputFormat": ("InputFormatOptions can only be specified when InputFormat is CSV",),
+    "S3SseAlgorithm": ("S3SseKmsKeyId can only be specified when S3SseAlgorithm is KMS",),
+    "ExportTableToPointInTime.TableArn": ("is not enabled for table",),
     "Exists": ("Value cannot be used when Exists is false",),
     "ConfirmRemoveSelfResourceAccess": ("will not allow you to update the resource policy",),
     "ExpectedRevisionId": ("Resource-based policy not found",),

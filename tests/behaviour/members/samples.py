@@ -663,6 +663,162 @@ def of_backups() -> list[Sample]:
     ]
 
 
+TO_BUCKET: dict[str, Any] = {"TableArn": f"{ARN}spare", "S3Bucket": "one"}
+WRITTEN = {
+    "S3BucketOwner": "123456789012",
+    "S3Prefix": "a/b",
+    "S3SseAlgorithm": "KMS",
+    "S3SseKmsKeyId": "key",
+    "ClientToken": "token",
+}
+FROM_BUCKET: dict[str, Any] = {
+    "S3BucketSource": {"S3Bucket": "one", "S3KeyPrefix": "in/a", "S3BucketOwner": "123456789012"},
+    "InputFormat": "DYNAMODB_JSON",
+    "ClientToken": "token",
+}
+PUTS: dict[str, Any] = {
+    **MAIN,
+    "InputS3Configuration": {
+        "S3Bucket": "one",
+        "S3BucketOwner": "123456789012",
+        "S3KeyPrefix": "in/a",
+        "InputFormat": "DYNAMODB_JSON",
+        "InputCompressionType": "NONE",
+    },
+    "OutputS3Configuration": {
+        "S3Bucket": "one",
+        "S3BucketOwner": "123456789012",
+        "S3KeyPrefix": "out",
+        "S3SseAlgorithm": "KMS",
+        "S3SseKmsKeyId": "key",
+        "OutputType": ["ERROR"],
+    },
+    "ClientToken": "token",
+    "MaxWriteRequestUnits": 2000,
+    "PerformanceTier": "ACCELERATED",
+}
+IMPORTED: dict[str, Any] = {
+    **FROM_BUCKET,
+    "TableCreationParameters": {
+        "TableName": "new",
+        **KEYED,
+        "GlobalSecondaryIndexes": [index("gsi", "r", "q")],
+        "BillingMode": "PAY_PER_REQUEST",
+    },
+}
+RAN: tuple[Request, ...] = (
+    ("ExportTableToPointInTime", TO_BUCKET),
+    ("ExportTableToPointInTime", {**TO_BUCKET, "S3Prefix": "c"}),
+    ("ImportTable", IMPORTED),
+    (
+        "ImportTable",
+        {
+            **IMPORTED,
+            "ClientToken": "other",
+            "TableCreationParameters": {**IMPORTED["TableCreationParameters"], "TableName": "newer"},
+        },
+    ),
+    ("StartBulkPutItems", PUTS),
+    ("StartBulkPutItems", {**PUTS, "ClientToken": "other"}),
+)
+
+
+class JobNames(NamedTuple):
+    """The ARNs of the jobs of `RAN`, the newest first, and the tokens of the second pages of their lists."""
+
+    exports: list[str]
+    imports: list[str]
+    bulk_operations: list[str]
+    tokens: list[str]
+
+
+@cache
+def jobs() -> JobNames:
+    """The names of the jobs: each database of these tests has the same."""
+    lists: list[Request] = [("ListExports", {}), ("ListImports", {}), ("ListBulkOperations", {})]
+    firsts: list[Request] = [
+        ("ListExports", {"MaxResults": 1}),
+        ("ListImports", {"PageSize": 1}),
+        ("ListBulkOperations", {"MaxResults": 1}),
+    ]
+    bodies = [answer.body for answer in observe([*BEFORE, *RAN], *lists, *firsts).answers]
+    return JobNames(
+        [each["ExportArn"] for each in bodies[0]["ExportSummaries"]],
+        [each["ImportArn"] for each in bodies[1]["ImportSummaryList"]],
+        [each["BulkOperationArn"] for each in bodies[2]["BulkOperationsSummaryList"]],
+        [body["NextToken"] for body in bodies[3:]],
+    )
+
+
+def of_jobs() -> list[Sample]:
+    known = jobs()
+    incremental = {
+        "ExportType": "INCREMENTAL_EXPORT",
+        "IncrementalExportSpecification": {
+            "ExportFromTime": 1_700_000_000,
+            "ExportToTime": 1_700_000_002,
+            "ExportViewType": "NEW_IMAGE",
+        },
+    }
+    parameters = IMPORTED["TableCreationParameters"]
+    provisioned = {
+        **parameters,
+        "GlobalSecondaryIndexes": [index("gsi", "r", "q", ProvisionedThroughput=UNITS)],
+        "BillingMode": "PROVISIONED",
+        "ProvisionedThroughput": UNITS,
+        "SSESpecification": ENCRYPTED,
+    }
+    limited = {
+        **parameters,
+        "GlobalSecondaryIndexes": [index("gsi", "r", "q", OnDemandThroughput=ON_DEMAND, WarmThroughput=WARM)],
+        "OnDemandThroughput": ON_DEMAND,
+    }
+    csv = {"Csv": {"Delimiter": ";", "HeaderList": ["p", "q", "r"]}}
+    bucket = {"S3Bucket": "one", "S3KeyPrefix": "in/b"}
+    return [
+        Sample(
+            "ExportTableToPointInTime",
+            {**TO_BUCKET, **WRITTEN, "ExportFormat": "ION", "ExportTime": 1_700_000_000},
+        ),
+        Sample("ExportTableToPointInTime", {**TO_BUCKET, **WRITTEN, **incremental}),
+        Sample("DescribeExport", {"ExportArn": known.exports[0]}, before=RAN),
+        Sample("ListExports", {"TableArn": f"{ARN}spare", "MaxResults": 1}, before=RAN),
+        Sample("ListExports", {"NextToken": known.tokens[0]}, before=RAN, about=("NextToken",)),
+        Sample("ImportTable", {**FROM_BUCKET, "TableCreationParameters": provisioned}),
+        Sample(
+            "ImportTable", {**FROM_BUCKET, "InputCompressionType": "NONE", "TableCreationParameters": limited}
+        ),
+        Sample(
+            "ImportTable",
+            {
+                **IMPORTED,
+                "S3BucketSource": bucket,
+                "InputFormat": "CSV",
+                "InputFormatOptions": csv,
+                "InputCompressionType": "NONE",
+            },
+        ),
+        Sample("DescribeImport", {"ImportArn": known.imports[0]}, before=RAN),
+        Sample("ListImports", {"TableArn": f"{ARN}new"}, before=RAN, about=("TableArn",)),
+        Sample("ListImports", {"PageSize": 1}, before=RAN),
+        Sample("ListImports", {"NextToken": known.tokens[1]}, before=RAN, about=("NextToken",)),
+        Sample("StartBulkPutItems", PUTS),
+        Sample("DescribeBulkOperation", {"BulkOperationArn": known.bulk_operations[0]}, before=RAN),
+        Sample("ListBulkOperations", {"MaxResults": 1}, before=RAN),
+        Sample("ListBulkOperations", {"NextToken": known.tokens[2]}, before=RAN, about=("NextToken",)),
+        Sample("CancelBulkOperation", {"BulkOperationArn": known.bulk_operations[0]}, before=RAN),
+    ]
+
+
 def samples() -> list[Sample]:
     """All samples."""
-    return [*ITEMS, *of_statements(), *PAGES, *TABLES, *DESTINATIONS, *of_streams(), *of_backups()]
+    return [
+        *ITEMS,
+        *of_statements(),
+        *PAGES,
+        *TABLES,
+        *DESTINATIONS,
+        *of_streams(),
+        *of_backups(),
+        *of_jobs(),
+    ]

@@ -92,7 +92,7 @@ def test_each_excuse_for_a_member_without_effect_is_needed() -> None:
 @pytest.mark.parametrize("path", refused())
 def test_a_member_that_no_sample_has_is_refused(path: str) -> None:
     """Such as a member that a new release of botocore brings."""
-    operation, _, name = path.partition(".")
+    operation, name = path.partition(".")[0], path.rpartition(".")[2]
     errors = {
         effect_added(sample, place)
         for sample in ALL

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import random
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,6 +21,23 @@ from foldb.streams.feed.serial_executor import InlineExecutor
 from tests.unit.streams.delivery.virtual import run
 
 Request = tuple[str, dict[str, Any]]
+
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="foldb-buckets-")
+BUCKETS = Path(_FOLDER.name)
+"""The folder of the buckets `one` and `two`."""
+
+_DESCRIBE = {
+    "export": ("DescribeExport", "ExportArn"),
+    "import": ("DescribeImport", "ImportArn"),
+    "bulk-operation": ("DescribeBulkOperation", "BulkOperationArn"),
+}
+
+for _bucket in ("one", "two"):
+    _files = BUCKETS / _bucket / "in"
+    _files.mkdir(parents=True)
+    (_files / "a.json").write_text('{"Item":{"p":{"S":"i"},"q":{"N":"1"},"r":{"S":"x"}}}\n{"Item":{}}\n')
+    (_files / "b.csv").write_text("i;1;x\ni,2,y\n")
 
 
 class Answer(NamedTuple):
@@ -62,7 +81,11 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
     loop = asyncio.get_running_loop()
     node = Node(
         Settings(
-            path=None, ttl_interval_ms=0, shard_age_ms=500, kafka_sink="kafka://127.0.0.1:9/never-called"
+            path=None,
+            buckets=BUCKETS,
+            ttl_interval_ms=0,
+            shard_age_ms=500,
+            kafka_sink="kafka://127.0.0.1:9/never-called",
         ),
         loop=loop,
         clock=lambda: 1_700_000_000_000 + round(loop.time() * 1000),
@@ -73,7 +96,7 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
         hosted.feed.serve(InlineExecutor(), InlineExecutor())
     reader = node.partitions.past_reads.reader
     assert isinstance(reader, HistoryThread)
-    reader.executor = InlineExecutor()
+    reader.executor = node.partitions.job_files.executor = InlineExecutor()
     for operation, body in before:
         made = await _ask(node, operation, body)
         assert not made.error, (operation, body, made.error)
@@ -88,11 +111,16 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
 
 
 async def _tables(node: Node) -> list[Answer]:
-    """Describe and read each table and each index, and list the backups."""
-    while any(table.definition.is_restoring for table in node.state.tables.values()):
+    """Describe and read each table and each index, list the backups, and describe the jobs."""
+    while any(job.is_running for job in node.state.jobs.values()) or any(
+        table.definition.is_restoring for table in node.state.tables.values()
+    ):
         await asyncio.sleep(0.001)
     names = (await _ask(node, "ListTables", {})).body["TableNames"]
     found = [await _ask(node, "ListBackups", {})]
+    for job in node.state.jobs.values():
+        operation, member = _DESCRIBE[job.kind]
+        found.append(await _ask(node, operation, {member: job.arn}))
     for name in names:
         table = {"TableName": name}
         found.append(described := await _ask(node, "DescribeTable", table))

@@ -15,7 +15,17 @@ Json = dict[str, Any]
 
 STREAMS = "DynamoDBStreams_20120810."
 # Members of answers that requests can name, and how many of each are remembered.
-NAMING = ("BackupArn", "LatestStreamArn", "ShardId", "ShardIterator", "NextShardIterator", "SequenceNumber")
+NAMING = (
+    "BackupArn",
+    "BulkOperationArn",
+    "ExportArn",
+    "ImportArn",
+    "LatestStreamArn",
+    "ShardId",
+    "ShardIterator",
+    "NextShardIterator",
+    "SequenceNumber",
+)
 REMEMBERED = 8
 DESTINATIONS = [f"arn:aws:kinesis:us-east-1:000000000000:stream/odd-{n}" for n in range(2)]
 
@@ -118,6 +128,7 @@ class Requests:
             "BatchExecuteStatement": lambda: {"Statements": self._statements()},
             "BatchGetItem": self.batch_get,
             "BatchWriteItem": self.batch_write,
+            "CancelBulkOperation": lambda: {"BulkOperationArn": self._known("BulkOperationArn")},
             "CreateBackup": lambda: self._tabled() | {"BackupName": "nightly"},
             "CreateTable": self.create,
             "DeleteBackup": self._of_backup,
@@ -125,12 +136,15 @@ class Requests:
             "DeleteResourcePolicy": self._of_policy,
             "DeleteTable": self._tabled,
             "DescribeBackup": self._of_backup,
+            "DescribeBulkOperation": lambda: {"BulkOperationArn": self._known("BulkOperationArn")},
             "DescribeContinuousBackups": self._tabled,
             "CreateGlobalTable": lambda: {"GlobalTableName": self._table(), "ReplicationGroup": []},
             "DescribeContributorInsights": lambda: self._tabled() | self._sometimes("IndexName", *INDEXES),
             "DescribeEndpoints": dict,
             "DescribeGlobalTable": lambda: {"GlobalTableName": self._table()},
             "DescribeGlobalTableSettings": lambda: {"GlobalTableName": self._table()},
+            "DescribeExport": lambda: {"ExportArn": self._known("ExportArn")},
+            "DescribeImport": lambda: {"ImportArn": self._known("ImportArn")},
             "DescribeKinesisStreamingDestination": self._tabled,
             "DescribeLimits": dict,
             "DescribeTable": self._tabled,
@@ -145,6 +159,13 @@ class Requests:
             ),
             "GetItem": lambda: self._projected(self._keyed() | self._sometimes("ConsistentRead", True)),
             "GetResourcePolicy": self._of_policy,
+            "ExportTableToPointInTime": self.export,
+            "ImportTable": self.import_table,
+            "ListBulkOperations": lambda: self._sometimes("MaxResults", 1),
+            "ListExports": lambda: (
+                self._sometimes("TableArn", self._arn()) | self._sometimes("MaxResults", 1)
+            ),
+            "ListImports": lambda: self._sometimes("TableArn", self._arn()) | self._sometimes("PageSize", 1),
             "ListBackups": lambda: self._sometimes("TableName", *TABLES) | self._sometimes("Limit", 1, 100),
             "ListContributorInsights": lambda: (
                 self._sometimes("TableName", *TABLES) | self._sometimes("MaxResults", 1, 100)
@@ -158,6 +179,7 @@ class Requests:
             "RestoreTableFromBackup": lambda: self._of_backup() | {"TargetTableName": self._table()},
             "RestoreTableToPointInTime": self.restore,
             "Scan": self.scan,
+            "StartBulkPutItems": self.bulk_put,
             "TagResource": lambda: {"ResourceArn": self._arn(), "Tags": [{"Key": "k", "Value": "é"}]},
             "TransactGetItems": self.transact_get,
             "TransactWriteItems": self.transact_write,
@@ -606,6 +628,39 @@ class Requests:
         """RestoreTableToPointInTime, of a time that is seldom in the range."""
         moment = self._sometimes("RestoreDateTime", self._now) or {"UseLatestRestorableTime": True}
         return {"SourceTableName": self._table(), "TargetTableName": self._table()} | moment
+
+    def export(self) -> Json:
+        """ExportTableToPointInTime, full or of the changes since a time that is seldom in the range."""
+        body = {"TableArn": self._arn(), "S3Bucket": self._bucket()} | self._sometimes("ExportFormat", "ION")
+        if self.dice.random() < 0.5:
+            return body | self._sometimes("ExportTime", self._now)
+        specification = {"ExportFromTime": self._now} | self._sometimes("ExportViewType", "NEW_IMAGE")
+        return body | {
+            "ExportType": "INCREMENTAL_EXPORT",
+            "IncrementalExportSpecification": specification,
+        }
+
+    def import_table(self) -> Json:
+        """ImportTable of the sample files, which have items for some tables."""
+        parameters = self.create()
+        unknown = ("LocalSecondaryIndexes", "StreamSpecification", "Tags", "DeletionProtectionEnabled")
+        return {
+            "S3BucketSource": {"S3Bucket": self._bucket(), "S3KeyPrefix": "in/"},
+            "InputFormat": self.dice.choice(["CSV", "ION", "DYNAMODB_JSON"]),
+            "TableCreationParameters": {
+                name: value for name, value in parameters.items() if name not in unknown
+            },
+        } | self._sometimes("InputCompressionType", "GZIP")
+
+    def bulk_put(self) -> Json:
+        """StartBulkPutItems of the sample files."""
+        return self._tabled() | {
+            "InputS3Configuration": {"S3Bucket": self._bucket(), "InputFormat": "ION"},
+            "OutputS3Configuration": {"S3Bucket": self._bucket(), "OutputType": ["ERROR"]},
+        }
+
+    def _bucket(self) -> str:
+        return self.dice.choice(["one", "one", "lost"])
 
     def time_to_live(self) -> Json:
         """UpdateTimeToLive, of any attribute, a key as well."""

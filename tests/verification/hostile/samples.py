@@ -5,6 +5,7 @@ Names that only the database creates, such as ARNs and iterators, are placeholde
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 STREAMS_API, ADMIN_API = "DynamoDBStreams_20120810.", "Foldb_20261121."
@@ -62,6 +63,23 @@ ON_TABLE: dict[str, Any] = {"TableName": TABLE}
 RECOVERABLE = {**ON_TABLE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}}
 KINESIS = "arn:aws:kinesis:us-east-1:000000000000:stream/abc"
 NAMED = {"Name": "sub"}
+IN_BUCKET = {"S3Bucket": "one", "S3KeyPrefix": "in/"}
+EXPORTED: dict[str, Any] = {"TableArn": ARN, "S3Bucket": "one", "S3Prefix": "out"}
+IMPORTED: dict[str, Any] = {
+    "S3BucketSource": IN_BUCKET,
+    "InputFormat": "CSV",
+    "TableCreationParameters": {
+        "TableName": "imported",
+        "KeySchema": [{"AttributeName": "p", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "p", "AttributeType": "S"}],
+        "BillingMode": "PAY_PER_REQUEST",
+    },
+}
+BULK: dict[str, Any] = {
+    **ON_TABLE,
+    "InputS3Configuration": {**IN_BUCKET, "InputFormat": "ION"},
+    "OutputS3Configuration": {"S3Bucket": "one", "OutputType": ["ERROR"]},
+}
 SUBSCRIBED: dict[str, Any] = {
     **NAMED,
     "TableNames": [TABLE],
@@ -70,7 +88,17 @@ SUBSCRIBED: dict[str, Any] = {
     "BatchSize": 10,
 }
 
+
 # The objects that the samples use, in the order of their creation.
+def make_buckets(folder: Path) -> Path:
+    """Make the folder of the bucket that the samples use, and return that of all buckets."""
+    files = folder / "buckets" / "one" / "in"
+    files.mkdir(parents=True)
+    (files / "a.csv").write_text("p;q\na;1\nb;x\n")
+    (files / "b.ion").write_text('$ion_1_0 {Item:{p:"a",q:1.}}\n{Item:{}}\n')
+    return folder / "buckets"
+
+
 MADE: list[tuple[str, dict[str, Any]]] = [
     ("CreateTable", CREATE),
     ("PutItem", {**ON_TABLE, "Item": ITEM}),
@@ -100,12 +128,16 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
         "BatchWriteItem",
         {"RequestItems": {TABLE: [{"PutRequest": {"Item": ITEM}}]}, "ReturnItemCollectionMetrics": "SIZE"},
     ),
+    ("CancelBulkOperation", {"BulkOperationArn": "<bulk>"}),
     ("CreateBackup", {**ON_TABLE, "BackupName": "nightly"}),
     ("CreateTable", {**CREATE, "TableName": "other"}),
     ("DeleteBackup", {"BackupArn": "<backup>"}),
     ("DeleteItem", {**ON_TABLE, "Key": KEY, "ReturnValues": "ALL_OLD", "Expected": {"c": {"Exists": False}}}),
     ("DeleteTable", ON_TABLE),
     ("DescribeBackup", {"BackupArn": "<backup>"}),
+    ("DescribeBulkOperation", {"BulkOperationArn": "<bulk>"}),
+    ("DescribeExport", {"ExportArn": "<export>"}),
+    ("DescribeImport", {"ImportArn": "<import>"}),
     ("DescribeContinuousBackups", ON_TABLE),
     ("DescribeEndpoints", {}),
     ("DescribeKinesisStreamingDestination", ON_TABLE),
@@ -152,6 +184,15 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ),
     ("GetItem", {**ON_TABLE, "Key": KEY, "AttributesToGet": ["a"], "ReturnConsumedCapacity": "INDEXES"}),
     ("GetItem", {"TableName": f"{TABLE}@2.0", "Key": KEY, "ReturnConsumedCapacity": "INDEXES"}),
+    ("ExportTableToPointInTime", EXPORTED),
+    (
+        "ImportTable",
+        {**IMPORTED, "InputFormatOptions": {"Csv": {"Delimiter": ";", "HeaderList": ["p", "q"]}}},
+    ),
+    ("ListBulkOperations", {"MaxResults": 1}),
+    ("ListExports", {"TableArn": ARN, "MaxResults": 1}),
+    ("ListImports", {"TableArn": ARN, "PageSize": 1}),
+    ("StartBulkPutItems", {**BULK, "MaxWriteRequestUnits": 2000, "ClientToken": "token"}),
     ("ListBackups", {**ON_TABLE, "Limit": 1, "BackupType": "ALL", "TimeRangeUpperBound": 4_000_000_000}),
     ("ListTables", {"Limit": 1, "ExclusiveStartTableName": "aaa"}),
     ("ListTagsOfResource", {"ResourceArn": ARN}),
@@ -394,10 +435,21 @@ class Told:
         self._known = {
             "<stream>": arn,
             "<backup>": backups[0]["BackupArn"] if backups else f"{ARN}/backup/01700000000000-4e03bb28",
+            "<bulk>": self._newest(
+                ask, "ListBulkOperations", "BulkOperationsSummaryList", "BulkOperationArn"
+            ),
+            "<export>": self._newest(ask, "ListExports", "ExportSummaries", "ExportArn"),
+            "<import>": self._newest(ask, "ListImports", "ImportSummaryList", "ImportArn"),
             "<shard>": shard["ShardId"],
             "<number>": shard["SequenceNumberRange"]["StartingSequenceNumber"],
             "<iterator>": ask(STREAMS_API + "GetShardIterator", place)["ShardIterator"],
         }
+
+    @staticmethod
+    def _newest(ask: Callable[[str, dict[str, Any]], Any], operation: str, member: str, name: str) -> str:
+        """Return the ARN of the newest job, or one that no job has."""
+        listed = ask(operation, {})[member]
+        return str(listed[0][name]) if listed else f"{ARN}/export/01700000000000-4e03bb28"
 
     def fill(self, data: bytes) -> bytes:
         """Return a request with the collected names filled in."""

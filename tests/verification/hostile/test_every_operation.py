@@ -27,7 +27,16 @@ from tests.support.served import served
 from tests.verification import reliability
 from tests.verification.hostile.judge import Connection, check, check_indexes, documented, refolded
 from tests.verification.hostile.mutation import copied, places, spoil
-from tests.verification.hostile.samples import ADMIN_API, CREATE, MADE, ON_TABLE, SAMPLES, STREAMS_API, Told
+from tests.verification.hostile.samples import (
+    ADMIN_API,
+    CREATE,
+    MADE,
+    ON_TABLE,
+    SAMPLES,
+    STREAMS_API,
+    Told,
+    make_buckets,
+)
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -122,7 +131,8 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
     chosen = every if len(every) <= REQUESTS else dice.sample(every, REQUESTS * 3 // 4)
     chosen += [spoiled_twice(dice) for _ in range(REQUESTS - len(chosen))]
     dice.shuffle(chosen)
-    with served(tmp_path, "--fsync", "never") as url:
+    buckets = make_buckets(tmp_path / "other")
+    with served(tmp_path / "db", "--fsync", "never", "--buckets", str(buckets)) as url:
         connections = [Connection(url) for _ in range(CONNECTIONS)]
         reported = prepare(connections[0], allowed)
         before = None
@@ -141,15 +151,15 @@ def test_no_member_of_any_request_breaks_the_server(tmp_path: Path, seed: int) -
             if at % EACH_FRESH == 0:
                 reported = prepare(connections[0], allowed)
             if before is None and at > 500:
-                before = resident_kib(tmp_path)
+                before = resident_kib(tmp_path / "db")
         remove_tables(url)
         assert before is not None
-        growth = resident_kib(tmp_path) - before
+        growth = resident_kib(tmp_path / "db") - before
         for connection in connections:
             connection.close()
         live = ask(url, f"{ADMIN_API}Digest", {}).body
 
-    state = refolded(tmp_path, through=int(live["Position"].partition(".")[0]))
+    state = refolded(tmp_path / "db", through=int(live["Position"].partition(".")[0]))
     assert live["Digest"] == digest(state)
     for table in state.tables.values():
         check_indexes(table, state)

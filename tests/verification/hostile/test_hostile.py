@@ -31,7 +31,7 @@ from tests.verification.hostile.judge import (
     refolded,
 )
 from tests.verification.hostile.mutation import spoil, spoil_bytes, written
-from tests.verification.hostile.samples import STREAMS_API
+from tests.verification.hostile.samples import STREAMS_API, make_buckets
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
@@ -67,8 +67,9 @@ def test_no_request_breaks_the_server_or_the_log(
         "table_delay_ms": delay_ms,
         "fsync": "never",
         "ttl_interval_ms": 50,
+        "buckets": make_buckets(tmp_path / "other"),
     }
-    with foldb.serve(tmp_path, **settings) as server:
+    with foldb.serve(tmp_path / "db", **settings) as server:
         connections = [Connection(server.endpoint_url) for _ in range(CONNECTIONS)]
         for _ in range(BURSTS):
             sent = [(connection, *drawn(dice, requests, earlier)) for connection in connections]
@@ -88,7 +89,7 @@ def test_no_request_breaks_the_server_or_the_log(
             connection.close()
         live = ask(server.endpoint_url, "Foldb_20261121.Digest", {}).body
 
-    state = refolded(tmp_path, through=int(live["Position"].partition(".")[0]))
+    state = refolded(tmp_path / "db", through=int(live["Position"].partition(".")[0]))
     assert live["Digest"] == digest(state)
     for table in state.tables.values():
         check_indexes(table, state)
