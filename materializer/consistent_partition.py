@@ -137,10 +137,18 @@ class ConsistentPartition:
                 done,
             )
         else:
-            self._read(True, lambda: self._holders(keys), lambda: self._first_read(keys, done), done)
+            held_by = self._holders(keys)
+            self._wait(
+                lambda: held_by.isdisjoint(self._state.transactions.prepared),
+                lambda: self._first_read(keys, done),
+                lambda error: done(error, self.position),
+            )
 
     def _first_read(self, keys: Sequence[EncodedKey], done: OnFound) -> None:
-        """Keep back new writes of the keys, and read them when the writes before are folded."""
+        """Keep back new writes of the keys, and read them when the writes before are folded.
+
+        The end of a shared log is not asked for: if this state is behind it, the second read finds the change.
+        """
         hold = self._holds.begin(keys)
         accepted = self._worker.accepted_commands
 
@@ -151,15 +159,11 @@ class ConsistentPartition:
             hold.offset = self.position.offset
             done(found, self.position)
 
-        def refuse(error: RequestError, position: Position) -> None:
+        def refuse(error: RequestError) -> None:
             self._holds.end(hold)
-            done(error, position)
+            done(error, self.position)
 
-        self._wait(
-            lambda: self._worker.folded_commands >= accepted,
-            lambda: self._read(True, set, read, refuse),
-            lambda error: refuse(error, self.position),
-        )
+        self._wait(lambda: self._worker.folded_commands >= accepted, read, refuse)
 
     def _second_read(self, keys: Sequence[EncodedKey], since: Position, done: OnFound) -> None:
         """Read the keys, compare with the first read, and release the writes that it keeps back."""
