@@ -18,7 +18,7 @@ from .partition import OnOutcome
 from .worker import Cancellable, Scheduler
 
 HOLD_SECONDS: Final = 0.1
-"""The longest delay of a write: some times the duration of two reads of a partition on another node."""
+"""The longest delay of a write: several times the duration of two reads of a partition on another node."""
 
 
 @dataclass(slots=True, eq=False)

@@ -34,6 +34,10 @@ DESCRIBED = {
     "WarmThroughput": "Checks the limits. The table is as fast without it.",
     "SSESpecification": "Encrypts nothing. Encrypt the disk.",
     "TableClass": "Stores all tables in the same way.",
+    "S3BucketOwner": "The bucket is a folder of the server ([buckets.md](buckets.md)).",
+    "S3SseAlgorithm": "Names the encryption in the manifest. Encrypts nothing.",
+    "S3SseKmsKeyId": "Names the key in the manifest. Encrypts nothing.",
+    "PerformanceTier": "Puts items as fast in both tiers.",
     "ContributorInsightsAction": "Describes the rules that CloudWatch would have. Nothing is measured.",
     "ContributorInsightsMode": "Describes the rules that CloudWatch would have.",
 }
@@ -105,7 +109,11 @@ def _described_rows() -> list[tuple[str, ...]]:
     have = shown()
     return [
         (
-            ", ".join(f"`{name}`" for name in sorted(SERVED["dynamodb"]) if f"{name}.{member}" in have),
+            ", ".join(
+                f"`{name}`"
+                for name in sorted(SERVED["dynamodb"])
+                if any(path.startswith(f"{name}.") and path.endswith(f".{member}") for path in have)
+            ),
             f"`{member}`",
             text,
         )
