@@ -27,11 +27,10 @@ class Chain:
         value: The hash of all records before that offset; the log's id before the first.
     """
 
-    __slots__ = ("_base", "next_offset", "value")
+    __slots__ = ("next_offset", "value")
 
     def __init__(self, genesis: Genesis, next_offset: int = 0, value: bytes | None = None) -> None:
         """Begin before the first record of the partition, or continue from a `value` before `next_offset`."""
-        self._base = genesis.base
         self.next_offset = next_offset
         self.value = genesis.log_id if value is None else value
 
@@ -41,7 +40,7 @@ class Chain:
         entry = record.entry
         time = record.time if entry.time is None else entry.time
         salt = entry.salt or b""
-        head = _RECORD.pack(self.value, self._base + record.offset, time, entry.origin, entry.entry_number)
+        head = _RECORD.pack(self.value, record.offset, time, entry.origin, entry.entry_number)
         leaves = [
             blake2b(salt + encode_command(command), digest_size=VALUE_BYTES).digest()
             for command in entry.commands

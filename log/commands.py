@@ -209,7 +209,7 @@ class Expire:
 class Genesis:
     """The first command of every partition. A later Genesis has no effect.
 
-    `base` is added to offsets in sequence numbers, `hash` names the hash function of keys, `limits` the set of limits.
+    `base` is 0, and reserved. `hash` names the hash function of keys, `limits` the set of limits.
     """
 
     log_id: bytes
@@ -324,7 +324,7 @@ class Decide:
 class Commit:
     """To a participant, from level 3: apply its part of the sender's transaction `transaction_number`.
 
-    `offset` (with the log's base) and `index` are the position of the Transact in the sender's log, by which a feed
+    `offset` and `index` are the position of the Transact in the sender's log, by which a feed
     identifies the transaction. `changing` are the indexes of the actions that change an item, in all partitions; None
     if the receiver holds all actions and can compute them.
     """

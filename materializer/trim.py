@@ -198,10 +198,9 @@ def bounds_of(state: PartitionState, retention_ms: int) -> list[Bound]:
         )
         bounds.append(Bound(TrimCut(time_ms=kept_ms), reason))
     bounds += _bounds_of_restores(state)
-    base = 0 if state.genesis is None else state.genesis.base
     for subscription in state.subscriptions.values():
         offsets = {
-            partition: position_of(number)[0] - base for partition, number in subscription.checkpoints.items()
+            partition: position_of(number)[0] for partition, number in subscription.checkpoints.items()
         }
         positions = ", ".join(
             f"@{Position(partition, offset).text(state.partitions)}"

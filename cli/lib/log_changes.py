@@ -11,7 +11,7 @@ from typing import Final
 
 from ...log.commands import Context, Record
 from ...materializer.fold.outcomes import Change
-from ...materializer.fold.state import PartitionState, Table
+from ...materializer.fold.state import Table
 from ...materializer.foundation import initial_state
 from ...materializer.refold import fold_record
 from ...model.sequence_numbers import number_before, parse_numbers
@@ -83,7 +83,7 @@ class LogChanges:
     def items(self) -> Iterator[Delivery]:
         """Yield the items at the end of the fold, each as a READ."""
         for partition, state in sorted(self._states.items()):
-            number = number_before(_base(state) + state.next_offset)
+            number = number_before(state.next_offset)
             for table in state.tables.values():
                 view = self._view(table)
                 if not self._wants(view):
@@ -148,9 +148,4 @@ def _before(text: str, log: SourceLog) -> tuple[int, int]:
     """Return the partition of a position, and the highest sequence number before the position."""
     position = read_position(text, log.partitions)
     check_position(log, position)
-    base = log.genesis(position.partition).base
-    return position.partition, number_before(base + position.offset, position.index or 0)
-
-
-def _base(state: PartitionState) -> int:
-    return 0 if state.genesis is None else state.genesis.base
+    return position.partition, number_before(position.offset, position.index or 0)

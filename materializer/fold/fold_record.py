@@ -97,8 +97,7 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
     if state.partitions > 1:
         state.log_time = max(state.log_time, _latest_cause_time(entry) + 1)
     outcomes: list[Outcome] = []
-    base = 0 if state.genesis is None else state.genesis.base
-    next_sequence_number = sequence_number(base + record.offset, 0, 0)
+    next_sequence_number = sequence_number(record.offset, 0, 0)
     for command in entry.commands:
         if voided and (None in voided or len(outcomes) in voided):
             outcomes.append(_fold_void(state, command, next_sequence_number))
@@ -253,6 +252,8 @@ def _begin(state: PartitionState, genesis: Genesis) -> Outcome:
     _check_level(genesis.level)
     if genesis.hash != HASH:
         raise _newer_version(f"it hashes keys by {genesis.hash}")
+    if genesis.base:
+        raise _newer_version(f"its first position is {genesis.base}")
     try:
         state.begin(genesis)
     except ValueError:

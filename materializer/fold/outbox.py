@@ -32,7 +32,7 @@ def send(state: PartitionState, receiver: int, message: Message, sequence_number
         Relay(
             genesis.partition,
             outbox.next_message_number,
-            offset - genesis.base,
+            offset,
             index,
             state.log_time,
             message,

@@ -240,7 +240,7 @@ class Share(NamedTuple):
     """The part of a transaction over partitions that one Commit applied.
 
     Attributes:
-        transact: The position of the Transact in its coordinator's log; the offset includes the log's base.
+        transact: The position of the Transact in its coordinator's log.
         changing: The indexes of all actions that change an item, over all partitions; None if all are in this part.
     """
 

@@ -174,8 +174,7 @@ class AttributionWriter:
                 assert isinstance(sent.message, Vote), "a Prepare is answered with a Vote"
                 self._judged(index, command.message.actions, sent.message)
         elif type(command) is Transact:
-            base = 0 if state.genesis is None else state.genesis.base
-            self._end_transact(state, offset + base, index, command)
+            self._end_transact(state, offset, index, command)
 
     def end_record(
         self,
@@ -185,7 +184,7 @@ class AttributionWriter:
         commands: Sequence[Command],
         outcomes: Sequence[Outcome],
     ) -> None:
-        """Write the rows of a record; `offset` has the log's base."""
+        """Write the rows of a record."""
         authors: list[Any] = []
         created: list[bytes] = []
         for index, (command, outcome) in enumerate(zip(commands, outcomes, strict=True)):

@@ -50,7 +50,7 @@ class BaseStores:
 
     Args:
         engine: The empty storage of the epoch.
-        offset: The offset before the first record, with the log's base.
+        offset: The offset before the first record.
     """
 
     def __init__(self, engine: Engine, offset: int) -> None:
@@ -95,7 +95,7 @@ def copy_base(engine: Engine, first_offset: int, source: Source) -> Generator[No
 
     Args:
         engine: The storage.
-        first_offset: The offset of the first record of the epoch, with the log's base.
+        first_offset: The offset of the first record of the epoch.
         source: Copies the state before it.
 
     Raises:

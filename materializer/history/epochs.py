@@ -179,7 +179,7 @@ class Epochs:
         self._ended: Follower | None = None
         self._void: frozenset[Void] = frozenset()
         self._next_number = 1 + max(storage.numbers(), default=0)
-        self.history = EpochHistory(self, partition, self._genesis.base)
+        self.history = EpochHistory(self, partition)
         self._load()
 
     @property
@@ -269,7 +269,6 @@ class Epochs:
             "log_id": self._genesis.log_id.hex(),
             "partition": self._partition,
             "partitions": self._genesis.partitions,
-            "base": self._genesis.base,
         }
 
     def _has(self, epoch: Epoch) -> bool:
@@ -299,7 +298,7 @@ class Epochs:
         epoch.follower.is_bounded = epoch.end is not None
         epoch.history = epoch.follower.history
         if epoch.end is not None:
-            epoch.history.end_offset = self._genesis.base + epoch.end.offset
+            epoch.history.end_offset = epoch.end.offset
 
     def _write_list(self) -> None:
         entries = [epoch.to_json() for epoch in self._epochs]
@@ -332,7 +331,7 @@ class Epochs:
             return True
         if follower.is_full:
             epoch.end, epoch.last = follower.end_here(), follower.last
-            follower.history.end_offset = self._genesis.base + epoch.end.offset
+            follower.history.end_offset = epoch.end.offset
             follower.is_bounded = not was_following
             self._write_list()
         self._hand_over()
@@ -371,15 +370,13 @@ class Epochs:
             self._begin_copy(None, None)
         if self._wanted is not None and self._epochs and not any(copy.end for copy in self._copies):
             wanted, self._wanted = self._wanted, None
-            following = next(
-                (each for each in self._epochs if _is_after(each, wanted, self._genesis.base)), None
-            )
+            following = next((each for each in self._epochs if _is_after(each, wanted)), None)
             if following is not None:
                 self._begin_copy(wanted, End(following.first, following.time_ms))
 
     def _begin_copy(self, cut: PartitionCut | None, end: End | None) -> None:
         """Begin to copy the last base before a cut, or before the end of the log."""
-        older = [each for each in self._epochs if cut is None or not _is_after(each, cut, self._genesis.base)]
+        older = [each for each in self._epochs if cut is None or not _is_after(each, cut)]
         if older and (older[-1].end is None or not self._has_end(older[-1])):
             return  # it is being folded
         first, epoch, source = self._begin, None, self._initial_source()
@@ -400,7 +397,7 @@ class Epochs:
         number = self._next_number
         self._next_number += 1
         engine = self._storage.open(number)
-        portions = copy_base(engine, self._genesis.base + first, source)
+        portions = copy_base(engine, first, source)
         self._copies.append(_Copy(number, first, engine, portions, end, snapshot, epoch))
 
     def _has_end(self, epoch: Epoch) -> bool:
@@ -425,7 +422,7 @@ class Epochs:
             if isinstance(cut, TimeCut):
                 is_before = head.time_ms <= cut.time_ms
             else:
-                is_before = cut is None or head.offset < cut.offset - self._genesis.base
+                is_before = cut is None or head.offset < cut.offset
             if is_before and first <= head.offset and head.offset not in self._unusable:
                 return head.offset
         return None
@@ -585,9 +582,9 @@ class Epochs:
             engine = self._engine(epoch)
             assert epoch.end is not None, "it is sealed"
             assert epoch.folded_to is not None, "it is sealed"
-            history = VersionHistory(engine, self._partition, self._genesis.base + epoch.first)
-            history.end_offset = self._genesis.base + epoch.end.offset
-            history.next_offset = self._genesis.base + epoch.folded_to
+            history = VersionHistory(engine, self._partition, epoch.first)
+            history.end_offset = epoch.end.offset
+            history.next_offset = epoch.folded_to
             history.log_time = history.closed_before = epoch.end.time_ms
             history.limits = limits_named(self._genesis.limits)
             epoch.history = history
@@ -617,15 +614,14 @@ class Epochs:
 class EpochHistory:
     """The history of a partition that has epochs. Each cut is read in one of them; see SpannedHistory."""
 
-    def __init__(self, epochs: Epochs, partition: int, base: int) -> None:
+    def __init__(self, epochs: Epochs, partition: int) -> None:
         self._epochs = epochs
         self._partition = partition
-        self._base = base
 
     @property
     def horizon(self) -> Position:
         """The oldest position that can be read."""
-        return Position(self._partition, self._base + self._epochs.horizon)
+        return Position(self._partition, self._epochs.horizon)
 
     @property
     def position(self) -> Position:
@@ -667,7 +663,7 @@ class EpochHistory:
 
     def _at_position(self, cut: Position, *, is_state: bool = False) -> Epoch:
         """Return the epoch that has the record of a position; for its state, one with this base will do."""
-        offset, epochs = cut.offset - self._base, self._epochs.all()
+        offset, epochs = cut.offset, self._epochs.all()
         if offset < self._epochs.horizon:
             raise HorizonError(f"the oldest position that can be read is {self.horizon.text()}")
         older = [each for each in epochs if each.first <= offset]
@@ -776,11 +772,11 @@ def _closed_before(epoch: Epoch) -> int:
     return epoch.end.time_ms
 
 
-def _is_after(epoch: Epoch, cut: PartitionCut, base: int) -> bool:
+def _is_after(epoch: Epoch, cut: PartitionCut) -> bool:
     """Return whether an epoch begins after a cut."""
     if isinstance(cut, TimeCut):
         return epoch.time_ms > cut.time_ms
-    return epoch.first > cut.offset - base
+    return epoch.first > cut.offset
 
 
 def _is_damaged(engine: Engine) -> bool:

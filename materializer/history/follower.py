@@ -123,7 +123,6 @@ class Follower:
         self._log = log
         self._partition = partition
         self._clock = clock
-        self._base = log.genesis(partition).base
         self._first_offset = first_offset
         self.void = void
         self._most_versions = most_versions
@@ -192,14 +191,14 @@ class Follower:
     def _load(self) -> None:
         self._writer = VersionWriter(self._engine)
         saved = decode_checkpoint(self._engine.row(CHECKPOINT), self._new_store)
-        end = self._base + saved.state.next_offset
+        end = saved.state.next_offset
         batch = self._engine.batch()
         roll_back(self._engine, batch, end)
         roll_back_attribution(self._engine, batch, end)
         batch.write()
         self._writer.reset()
         self.state, self.last, self._versions = saved
-        self.history = VersionHistory(self._engine, self._partition, self._base + self._first_offset)
+        self.history = VersionHistory(self._engine, self._partition, self._first_offset)
         self._attribution = AttributionWriter(self._partition)
         self._mark_global_indexes()
         self._mark_saved()
@@ -254,7 +253,7 @@ class Follower:
         announced = Entry(entry.origin, entry.entry_number, steps, entry.time, entry.salt)
         announced_record = Record(record.partition, record.offset, record.time, announced)
         outcomes = fold_record(self.state, announced_record, self.void)
-        offset = self._base + record.offset
+        offset = record.offset
         for store in self._writer.touched:
             self._versions += len(store.changes)
         self._writer.end_record(offset)
@@ -278,7 +277,7 @@ class Follower:
         state = self.state
         if state.partitions > 1:
             return False
-        self._writer.begin_write(state.log_time, pack_position(self._base + offset, index))
+        self._writer.begin_write(state.log_time, pack_position(offset, index))
         return True
 
     def begin_command(self, offset: int, index: int, command: Command) -> None:
@@ -286,7 +285,7 @@ class Follower:
         effective = log_time = self.state.log_time
         if type(command) is Relay:
             effective = effective_time(command, log_time)
-        self._writer.begin_command(log_time, effective, pack_position(self._base + offset, index))
+        self._writer.begin_command(log_time, effective, pack_position(offset, index))
         if self.state.partitions > 1:
             self._attribution.begin_command(self.state, command)
 
@@ -294,7 +293,7 @@ class Follower:
         """Keep the effects of a command that are no versions: definitions, and refused writes of transactions."""
         kind = type(command.message) if type(command) is Relay else type(command)
         if kind not in _KEEPS_DEFINITIONS:
-            self._add_definitions(pack_position(self._base + offset, index))
+            self._add_definitions(pack_position(offset, index))
         if self.state.partitions > 1:
             self._attribution.end_command(self.state, offset, index, command)
 
@@ -329,7 +328,7 @@ class Follower:
 
     def _publish(self) -> None:
         history, state = self.history, self.state
-        history.next_offset = self._base + state.next_offset
+        history.next_offset = state.next_offset
         history.log_time = state.log_time
         prepared = state.transactions.prepared.values()
         history.closed_before = min([state.log_time, *(part.time for part in prepared)])

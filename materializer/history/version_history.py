@@ -31,7 +31,7 @@ class VersionHistory:
     Attributes:
         engine: The storage.
         partition: The partition.
-        first_offset: The offset of the first record of the epoch. All offsets here are with the log's base.
+        first_offset: The offset of the first record of the epoch.
         end_offset: The offset of the first record of the next epoch; None for the newest.
         next_offset: The offset after the newest that can be read.
         log_time: Log time there.

@@ -3,7 +3,7 @@
     version   ::= key  stamp
     key       ::= store (4)  hash of the partition key (8)  part(partition key)  part(sort key)      (model/keys.py)
     stamp     ::= inverse of the effective time (8)  inverse of the packed position (8)
-    packed    ::= offset, with the log's base, * 2^14 + index of the command
+    packed    ::= offset * 2^14 + index of the command
     inverse n ::= 2^64 - 1 - n
 
 A cut is a stamp too: that of the newest version that a read at the cut may find. A cut by time has the greatest

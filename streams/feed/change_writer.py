@@ -75,7 +75,7 @@ class ChangeWriter:
         if store.durable_offset < state.next_offset:
             # The stored changes end before the state begins. They leave a gap, so none of them is served.
             store.reset()
-            self.trim_horizon = sequence_number_before(state, state.next_offset) if state.next_offset else 0
+            self.trim_horizon = number_before(state.next_offset) if state.next_offset else 0
         self.captured_offset = store.durable_offset
         self.tables = {table_id: TableChanges(table_id, found) for table_id, found in store.found.items()}
         self._timer: Cancellable | None = None
@@ -228,7 +228,7 @@ class ChangeWriter:
 
     def _trimmed(self) -> SequenceNumber:
         """Return the sequence number up to which the log has no records."""
-        return sequence_number_before(self._state, self._log_begin())
+        return number_before(self._log_begin())
 
     def _remove_ended_tables(self) -> list[Segments]:
         """Remove the tables whose capture periods have all ended before the retention horizon."""
@@ -333,12 +333,6 @@ class ChangeWriter:
                 self._state.partition,
                 str(error) or "an earlier write failed",
             )
-
-
-def sequence_number_before(state: PartitionState, offset: int) -> SequenceNumber:
-    """Return an upper bound of the sequence numbers of all records before `offset`."""
-    base = 0 if state.genesis is None else state.genesis.base
-    return number_before(base + offset)
 
 
 def _ignore(_: bool) -> None:

@@ -33,10 +33,11 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.history.requests import ReadPast
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
+from ...model.sequence_numbers import number_before
 from ..changes import changes
 from . import shards
 from .change_store import ChangeStore
-from .change_writer import MAX_REPAIRS, ChangeWriter, sequence_number_before
+from .change_writer import MAX_REPAIRS, ChangeWriter
 from .long_poll import LongPoll, LongPolls
 from .segments import Segments
 from .serial_executor import SerialExecutor
@@ -323,7 +324,7 @@ class Feed:
     @property
     def _end(self) -> int:
         """An upper bound of the sequence numbers of all folded records."""
-        return sequence_number_before(self._state, self._next_offset)
+        return number_before(self._next_offset)
 
     def _is_deleted(self, table_id: int) -> bool:
         """Return whether a table was deleted. A table that was never in this partition may yet be created."""

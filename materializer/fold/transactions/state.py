@@ -33,7 +33,7 @@ class UnderWay:
         awaited: The participants that have not yet confirmed the decision.
         positions: By other participant, the position in its log that sent its last message: offset and index.
         answered: Whether the client is answered already, because the transaction was aborted.
-        position: Offset, with the log's base, and index of the Transact; None if it began below level 3.
+        position: Offset and index of the Transact; None if it began below level 3.
     """
 
     started_ms: int

@@ -32,14 +32,14 @@ START = 1_700_000_000_000  # milliseconds
 class Ledger:
     """Folds each command as an entry of its own and keeps the records."""
 
-    def __init__(self, limits: str = "modern", base: int = 0, level: int = LEVEL) -> None:
+    def __init__(self, limits: str = "modern", level: int = LEVEL) -> None:
         self.state = PartitionState()
         self.records: list[Record] = []
         self.now = START
         self.origin = bytes(16)
         self.number = 0
         self.limits = limits_named(limits)
-        self.fold(Genesis(bytes(16), 0, 1, base, level, "blake2b-64", limits))
+        self.fold(Genesis(bytes(16), 0, 1, 0, level, "blake2b-64", limits))
 
     def fold(self, *commands: Command) -> Outcome:
         """Fold one entry and return the outcome of its last command."""

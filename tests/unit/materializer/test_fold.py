@@ -204,6 +204,7 @@ def test_the_first_genesis_wins() -> None:
     [
         (Genesis(bytes(16), 0, 1, 0, LEVEL + 1, HASH, "modern"), f"this version supports {LEVEL}"),
         (Genesis(bytes(16), 0, 1, 0, LEVEL, "sha4", "modern"), "by sha4"),
+        (Genesis(bytes(16), 0, 1, 7, LEVEL, HASH, "modern"), "its first position is 7"),
         (Genesis(bytes(16), 0, 1, 0, LEVEL, HASH, "2099"), "limits are 2099"),
         (Level(LEVEL + 1, CONTEXT), f"this version supports {LEVEL}"),
     ],
@@ -212,17 +213,6 @@ def test_a_record_of_a_later_release_is_refused(command: Command, says: str) -> 
     record = Record(0, 0, START, Entry(bytes(16), 0, [command]))
     with pytest.raises(NewerVersionError, match=says):
         fold_record(PartitionState(), record)
-
-
-def test_sequence_numbers_go_on_where_the_copied_log_left_off() -> None:
-    ledger = Ledger(base=1_000)
-    cars = ledger.create("Cars")
-
-    outcome = ledger.fold(put(cars, dict(RED)))
-
-    assert isinstance(outcome, Applied)
-    assert outcome.change is not None
-    assert sequence_number(1_002, 0, 0) == outcome.change.sequence_number
 
 
 @pytest.mark.guarantee("G26")
