@@ -54,6 +54,59 @@ def test_a_key_may_monitor_and_nothing_else(keys: Path) -> None:
     assert {"id": printed["AccessKeyId"], "created": listed["created"], "monitor": True} == listed
 
 
+def test_a_key_has_the_policy_of_a_file(keys: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    element = {"Action": ["dynamodb:Query"], "Effect": "Allow", "Resource": "*"}
+    policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": element}))
+
+    printed = made(keys, "--policy", str(policy))
+    listed = json.loads(key("list", "--keys", keys).stdout)
+
+    assert f"arn:aws:iam::000000000000:user/{printed['AccessKeyId']}" == printed["Arn"]
+    assert listed["policy"] == (
+        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"dynamodb:Query","Resource":"*"}]}'
+    )
+
+
+POLICIES = {
+    "a principal": (
+        '{"Statement":{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}}',
+        "Policy document should not specify a principal.",
+    ),
+    "another service": (
+        '{"Statement":{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}}',
+        'The following action names are invalid: "s3:GetObject"',
+    ),
+    "another variable": (
+        '{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*","Condition":'
+        '{"ForAllValues:StringEquals":{"dynamodb:LeadingKeys":"${www.amazon.com:user_id}"}}}}',
+        "foldb does not have the policy variable ${www.amazon.com:user_id}",
+    ),
+    "leading keys without a quantifier": (
+        '{"Statement":{"Effect":"Allow","Action":"*","Resource":"*","Condition":'
+        '{"StringEquals":{"dynamodb:LeadingKeys":"a"}}}}',
+        "write ForAllValues:StringEquals or ForAnyValue:StringEquals",
+    ),
+    "no ARN": (
+        '{"Statement":{"Effect":"Allow","Action":"*","Resource":"Orders"}}',
+        "Resource Orders must be in ARN format or *",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", POLICIES)
+def test_an_invalid_policy_makes_no_key(keys: Path, tmp_path: Path, case: str) -> None:
+    text, said = POLICIES[case]
+    policy = tmp_path / "policy.json"
+    policy.write_text(text)
+
+    result = key("create", "--keys", keys, "--policy", policy)
+
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not keys.exists()
+
+
 def test_a_key_may_have_an_end(keys: Path) -> None:
     days = made(keys, "--read", "*", "--expires", "90d")["AccessKeyId"]
     moment = made(keys, "--read", "*", "--expires", "2020-01-01T01:00:00+01:00")["AccessKeyId"]

@@ -16,6 +16,7 @@ from foldb.server.auth.keyfile import Key, KeyFileError, changed, new_key, read_
 from foldb.server.auth.rights import Right, Rights
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
+POLICY = '{"Statement": [{"Effect": "Deny", "Action": "dynamodb:*", "Resource": "*"}]}'
 GOOD = '[keys.ONE]\nsecret = "sixteen or more characters"\ncreated = 2026-11-21T20:00:00Z\n'
 
 
@@ -35,6 +36,7 @@ def test_a_written_key_file_is_read_back(path: Path) -> None:
         new_key(NOW, Rights(read=["Log*"])),
         new_key(NOW, Rights(history=["Orders", "Log*"])),
         new_key(NOW, Rights(monitor=True)),
+        new_key(NOW, Rights(policy=POLICY)),
     ]  # fmt: skip
     with changed(path) as by_id:
         by_id.update({key.id: key for key in keys})
@@ -52,6 +54,7 @@ def said(key: Key) -> tuple[Any, ...]:
         key.rights.patterns,
         key.rights.history,
         key.rights.monitor,
+        key.rights.policy,
     )
 
 

@@ -1,5 +1,6 @@
 """The right that each operation needs, with and without it."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,6 +132,29 @@ def test_a_statement_on_the_past_needs_the_right_to_history() -> None:
     assert not allows(key(Right.ADMIN, "Cars"), past)
     assert allows(bearing(Rights(history=["Cars"])), past)
     assert not allows(bearing(Rights(history=["Cars"])), present)
+
+
+def needed(demand: Demand) -> Right:
+    assert isinstance(demand[1], Right), "the samples do not read the past"
+    return demand[1]
+
+
+@pytest.mark.guarantee("SEC5")
+@pytest.mark.parametrize("right", [Right.READ, Right.WRITE, Right.ADMIN])
+def test_a_pattern_is_the_short_form_of_a_policy(right: Right) -> None:
+    """The document allows the actions whose operations need the right, on the resources of the pattern.
+
+    A restore is left out: its action needs one right on the source and another on the target.
+    """
+    bodies = {name: body for name, (_, body) in TAKES.items() if not name.startswith("Restore")}
+    demanded = [demand for name, body in bodies.items() for demand in demands_of(name)(body)]
+    actions = sorted({demand[0] for demand in demanded if Right.NONE < needed(demand) <= right})
+    resources = [f"{ARN}{end}" for end in ("", "/index/*", "/stream/*", "/backup/*")]
+    element = {"Effect": "Allow", "Action": actions, "Resource": resources}
+    policy = Rights(policy=json.dumps({"Statement": element}))
+
+    for demand in demanded:
+        assert allows(bearing(policy), [demand]) == allows(key(right, "Cars"), [demand]), demand
 
 
 def test_no_operation_is_without_a_line() -> None:

@@ -7,6 +7,7 @@ from tests.verification.planted import (
     in_isolation,
     in_partitions,
     in_past_reads,
+    in_policies,
     in_snapshots,
     in_the_feed,
     in_the_fold,
@@ -34,6 +35,7 @@ BUGS = [
     *in_history.BUGS,
     *in_isolation.BUGS,
     *in_past_reads.BUGS,
+    *in_policies.BUGS,
     *at_the_gate.BUGS,
     *under_faults.BUGS,
 ]

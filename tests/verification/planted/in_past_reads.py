@@ -35,8 +35,8 @@ BUGS = [
         "a reader of the present may read the past",
         """
 @ server/api/dispatch.py
--        check_history(reply.bearer, demands(body))
-+        check(reply.bearer, demands(body))
+-    if reply.bearer is not None and not _is_admitted(node, check_history, demands(body), reply):
++    if reply.bearer is not None and not _is_admitted(node, check, demands(body), reply):
 """,
         "tests/behaviour/auth/test_served.py::test_the_past_is_a_right_of_its_own",
     ),
