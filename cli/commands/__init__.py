@@ -35,6 +35,9 @@ COMMANDS = {
     "scan": CommandModule(
         "commands.scan:scan", "Print the items of a table, in the order of their partition keys' hashes."
     ),
+    "model": CommandModule(
+        "commands.model:model", "Print the kinds of items in a table, by the patterns of their keys."
+    ),
     "count": CommandModule(
         "commands.count:count", "Count the items of a table, of an index, or of one partition key."
     ),

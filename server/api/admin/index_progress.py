@@ -29,7 +29,9 @@ async def index_progress(node: Node, body: dict[str, Any], _: Caller) -> dict[st
     assert not isinstance(statuses, RequestError), "each partition reports its own error"
     if node.router is None:
         statuses = {"0": statuses}
-    each = [status["filled_slots"] for status in statuses.values() if not isinstance(status, RequestError)]
+    each = [  # a node of an older release does not send them
+        status.get("filled_slots", {}) for status in statuses.values() if not isinstance(status, RequestError)
+    ]
     filled = {
         index.name: sum(slots.get(str(index.id), 0) for slots in each) * 100 // SLOTS
         for index in definition.gsis

@@ -193,7 +193,6 @@ LATER = {
     "S38": "the limiter: units are counted, nothing is throttled yet",
     "S84": "UnprocessedItems by throttling: nothing is throttled yet; by size they are tested (X11)",
     "S92": "S3 by a plugin",
-    "S96": "`foldb model`",
     "F22": "state in a table: a window that a stop cut off is counted again from the log",
     "T9": "a function is called with `replay` set: one that ignores it has its usual effects; other targets need "
     "`--side-effects`",
