@@ -63,8 +63,9 @@ def damage(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_damage_of_the_last_segment_is_found(data: Path) -> None:
-    damage(max(data.glob("*.avro")))
+@pytest.mark.parametrize("nth", [-1, -2])
+def test_damage_of_the_last_two_segments_is_found(data: Path, nth: int) -> None:
+    damage(sorted(data.glob("*.avro"))[nth])
     result = at(data)("doctor", str(data))
 
     assert 1 == result.exit_code

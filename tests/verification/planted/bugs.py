@@ -3,6 +3,7 @@
 from tests.verification.planted import (
     at_the_gate,
     in_clusters,
+    in_commands,
     in_history,
     in_isolation,
     in_partitions,
@@ -31,6 +32,7 @@ BUGS = [
     *in_workers.BUGS,
     *in_partitions.BUGS,
     *in_clusters.BUGS,
+    *in_commands.BUGS,
     *in_the_feed.BUGS,
     *in_history.BUGS,
     *in_isolation.BUGS,
