@@ -53,7 +53,7 @@ _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
 _WRITTEN_EXPONENT_MAX = (1 << 63) - 1
 _WRITTEN_EXPONENT_DIGITS_MAX = len(str(_WRITTEN_EXPONENT_MAX))
 
-_JAVA_INT_MAX = (1 << 31) - 1
+_INT_MAX = (1 << 31) - 1
 
 NOT_NUMERIC = "The parameter cannot be converted to a numeric value"
 OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
@@ -99,12 +99,22 @@ def _canonical_slow(text: str) -> str:
     if not -_WRITTEN_EXPONENT_MAX - 1 <= written <= _WRITTEN_EXPONENT_MAX:
         raise _not_numeric(text)
     digits = integer + fraction
-    if written <= _JAVA_INT_MAX < written + len(integer.lstrip("0")):
-        # The sum wraps around in DynamoDB's older checks.
+    if not fits_32_bits(written, len(fraction)):
+        raise ValidationError(OVERFLOW if written > 0 else UNDERFLOW, older=f"{NOT_NUMERIC}: {text}")
+    if len(digits.lstrip("0")) - len(fraction) + written > _INT_MAX:
+        # The older checks add precision and exponent in 32 bits, so the largest exponents appear as the smallest.
         raise ValidationError(OVERFLOW, older=UNDERFLOW)
     if not digits.strip("0"):
         _write(negative=False, digits="1", exponent=written)  # the range of exponents holds for zero, too
     return _write(sign == "-", digits, written - len(fraction))
+
+
+def fits_32_bits(exponent: int, fraction: int) -> bool:
+    """Return whether an exponent, and the scale of a number with `fraction` digits behind the point, fit 32 bits.
+
+    DynamoDB's older checks convert no other number: Java's BigDecimal has a scale of 32 bits.
+    """
+    return -_INT_MAX - 1 <= exponent <= _INT_MAX and -_INT_MAX - 1 <= fraction - exponent <= _INT_MAX
 
 
 def _not_numeric(text: str) -> ValidationError:

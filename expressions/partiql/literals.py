@@ -12,7 +12,6 @@ from ...model.limits import Limits
 from ...model.values import Value, check_value
 from .tokens import NAME, NOT_WELL_FORMED, NUMBER, QUOTED, STRING, Token, tokenize
 
-_INT_MAX: Final = 2**31 - 1
 _EXPONENT_DIGITS: Final = 12  # more than any exponent that fits 32 bits
 _DUPLICATES = "One or more parameter values were invalid: Input collection [{}] contains duplicates{}"
 
@@ -175,17 +174,9 @@ class LiteralReader:
         text = self.advance().text
         mantissa, _, exponent = text.lower().partition("e")
         fraction = len(mantissa.partition(".")[2])
-        if len(exponent) > _EXPONENT_DIGITS or not fits_32_bits(int(exponent or 0), fraction):
+        if len(exponent) > _EXPONENT_DIGITS or not numbers.fits_32_bits(int(exponent or 0), fraction):
             raise ValidationError(NOT_WELL_FORMED)
         try:
             return numbers.canonical(f"-{text}" if negative else text)
         except ValidationError as error:
             raise ValidationError(f"{error.message} under {path}") from None
-
-
-def fits_32_bits(exponent: int, fraction: int) -> bool:
-    """Return whether an exponent, and the scale of a number with `fraction` digits behind the point, fit 32 bits.
-
-    DynamoDB converts no other number: Java's BigDecimal has a scale of 32 bits.
-    """
-    return -_INT_MAX - 1 <= exponent <= _INT_MAX and -_INT_MAX - 1 <= fraction - exponent <= _INT_MAX

@@ -25,7 +25,7 @@ from ...model.errors import (
     ValidationError,
 )
 from ...model.tables import name_of
-from ...model.values import check_kinds
+from ...model.values import ITEM_TOO_LARGE, check_kinds
 from ..async_calls import RefusedAtError
 from ..auth.rights import (
     EVERYTHING,
@@ -117,7 +117,7 @@ def dispatch(
     except ResourceNotFoundError as error:
         _refuse(node, error, partial(_handle, node, handler, body, reply, caught_up=True), reply)
     except ValidationError as error:
-        reply.error(_fault_of_values(route, body) or error)
+        reply.error(_fault_of_values(route, body, error) or error)
     except RequestError as error:
         reply.error(error)
     except Exception:
@@ -134,15 +134,18 @@ def fault_before_signature(target: bytes, data: bytes) -> RequestError | None:
     return None if target in _ROUTES else _unknown(target)
 
 
-def _fault_of_values(route: Route | None, body: Body) -> SerializationError | None:
-    """Return the error for a value of the wrong JSON type in a refused request: DynamoDB reports it first."""
-    if route is None or route[0] is None:
+def _fault_of_values(route: Route | None, body: Body, error: ValidationError) -> SerializationError | None:
+    """Return the error for a value of the wrong JSON type in a refused request: DynamoDB reports it first.
+
+    The values of a request that is too large stay unexamined.
+    """
+    if route is None or route[0] is None or error.message == ITEM_TOO_LARGE:
         return None
     try:
         for value in service.attribute_values(route[0], body):
             check_kinds(value)
-    except SerializationError as error:
-        return error
+    except SerializationError as fault:
+        return fault
     return None
 
 

@@ -94,9 +94,11 @@ def parse_write(
             expression = write_expression(body, limits)
             expression_bytes = _expression_bytes(expression, values_bytes)
     except ValidationError as error:
+        if error.message == ITEM_TOO_LARGE:
+            raise
         if is_deeper(body, OLDER_DEPTH):
             _check_as_older(body, limits, operation)
-        if operation is None or error.message == ITEM_TOO_LARGE:
+        if operation is None:
             raise
         raise ValidationError(ONE_ERROR + error.message) from None
     show_refused = body.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"

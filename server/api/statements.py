@@ -35,7 +35,6 @@ from ...expressions.partiql import (
     reads_of,
     request_of,
 )
-from ...expressions.partiql.literals import fits_32_bits
 from ...expressions.partiql.rendering import Renderer
 from ...log.commands import Check, Context
 from ...materializer.fold.outcomes import Applied, Outcome
@@ -51,7 +50,6 @@ from ...model.errors import (
     ValidationError,
 )
 from ...model.limits import Limits
-from ...model.numbers import NOT_NUMERIC, UNDERFLOW
 from ...model.service import is_table
 from ...model.tables import TableDefinition, name_of
 from ...model.values import Value, check_item, check_value, dump, load
@@ -93,8 +91,6 @@ _parameter_prefix = re.compile(
 )
 _ACTIONS: Final = {"Insert": "PartiQLInsert", "Update": "PartiQLUpdate", "Delete": "PartiQLDelete"}
 _READS: Final = {KeyRead: "GetItem", RangeRead: "Query", ScanRead: "Scan"}
-_INT_MAX: Final = 2**31 - 1
-_exponent = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)[eE]([+-]?[0-9]+)")
 
 
 class StatementResult(NamedTuple):
@@ -154,41 +150,11 @@ def checked_parameters(member: dict[str, Any], limits: Limits) -> list[Value]:
     """
     values: list[Value] = member.get("Parameters", [])
     for value in values:
-        _check_exponents(value, 1, limits)
         try:
             check_value(value, limits)
         except ValidationError as error:
             raise ValidationError(error.older) from None
     return values
-
-
-def _check_exponents(value: Any, depth: int, limits: Limits) -> None:
-    """Refuse a number whose exponent has more than 32 bits, as Java's BigDecimal does. The rest is `check_value`'s."""
-    if not isinstance(value, dict) or depth > limits.depth:
-        return
-    for kind, content in value.items():
-        if kind == "L" and isinstance(content, list):
-            for each in content:
-                _check_exponents(each, depth + 1, limits)
-        elif kind == "M" and isinstance(content, dict):
-            for each in content.values():
-                _check_exponents(each, depth + 1, limits)
-        elif kind in ("N", "NS"):
-            for text in content if isinstance(content, list) else (content,):
-                if isinstance(text, str):
-                    _check_exponent(text)
-
-
-def _check_exponent(text: str) -> None:
-    match = _exponent.fullmatch(text)
-    if match is None:
-        return
-    integer, fraction, exponent = match[1], match[2], int(match[3][:12])
-    if not fits_32_bits(exponent, len(fraction)):
-        raise ValidationError(f"{NOT_NUMERIC}: {text}")
-    # DynamoDB adds precision and exponent in 32 bits, so the largest exponents appear as the smallest.
-    if len((integer + fraction).lstrip("0")) - len(fraction) + exponent > _INT_MAX:
-        raise ValidationError(UNDERFLOW)
 
 
 def demands(

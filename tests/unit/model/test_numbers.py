@@ -305,6 +305,7 @@ def test_size_agrees_with_the_published_rule(text: str) -> None:
         ("1e2147483647", numbers.UNDERFLOW),
         ("1e2147483646", numbers.OVERFLOW),
         ("0.1e2147483647", numbers.OVERFLOW),
+        ("1e2147483648", f"{numbers.NOT_NUMERIC}: 1e2147483648"),
     ],
 )
 def test_the_older_text_has_an_exponent_that_wraps_around(text: str, older: str) -> None:

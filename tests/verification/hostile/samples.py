@@ -107,7 +107,18 @@ MADE: list[tuple[str, dict[str, Any]]] = [
     (ADMIN_API + "CreateSubscription", SUBSCRIBED),
 ]
 
-# One of each operation at least, each of which succeeds.
+SCALING: dict[str, Any] = {
+    "MinimumUnits": 1,
+    "MaximumUnits": 10,
+    "AutoScalingRoleArn": "role",
+    "ScalingPolicyUpdate": {
+        "PolicyName": "policy",
+        "TargetTrackingScalingPolicyConfiguration": {"TargetValue": 70.5, "ScaleInCooldown": 60},
+    },
+}
+GLOBAL: dict[str, Any] = {"GlobalTableName": TABLE}
+
+# One of each operation at least. Each succeeds, except on global tables, of which there are none.
 SAMPLES: list[tuple[str, dict[str, Any]]] = [
     (
         "BatchExecuteStatement",
@@ -255,6 +266,29 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("DeleteResourcePolicy", {"ResourceArn": ARN}),
     ("DescribeContributorInsights", {**ON_TABLE, "IndexName": "gsi"}),
     ("ListContributorInsights", {"MaxResults": 5, "NextToken": "abc gsi"}),
+    ("CreateGlobalTable", {**GLOBAL, "ReplicationGroup": [{"RegionName": "eu-west-1"}]}),
+    ("DescribeGlobalTable", GLOBAL),
+    ("DescribeGlobalTableSettings", GLOBAL),
+    ("DescribeTableReplicaAutoScaling", ON_TABLE),
+    ("UpdateGlobalTable", {**GLOBAL, "ReplicaUpdates": [{"Delete": {"RegionName": "eu-west-1"}}]}),
+    (
+        "UpdateGlobalTableSettings",
+        {
+            **GLOBAL,
+            "GlobalTableBillingMode": "PROVISIONED",
+            "GlobalTableProvisionedWriteCapacityAutoScalingSettingsUpdate": SCALING,
+            "ReplicaSettingsUpdate": [
+                {
+                    "RegionName": "eu-west-1",
+                    "ReplicaProvisionedReadCapacityAutoScalingSettingsUpdate": SCALING,
+                }
+            ],
+        },
+    ),
+    (
+        "UpdateTableReplicaAutoScaling",
+        {**ON_TABLE, "GlobalSecondaryIndexUpdates": [{"ProvisionedWriteCapacityAutoScalingUpdate": SCALING}]},
+    ),
     ("ListGlobalTables", {"ExclusiveStartGlobalTableName": "abc", "Limit": 5, "RegionName": "us-east-1"}),
     (
         "UpdateContributorInsights",
