@@ -7,9 +7,10 @@
 If no key has changed at the second reads, all items had these values at the moment between the first and the second
 reads. Proof: each first read was folded before that moment, and each second read covers the end of its log after it.
 No key changed in between. A transaction that has written one of the keys by that moment was prepared at the others
-before it. There it was applied before the first read, or it is a change, or the second read finds the key held. The
-first read waits for transactions, and delays new writes of its keys until the second (materializer/write_holds.py). So
-a conflict is seldom, and then mostly with a transaction.
+before it. There it was applied before the first read, or it is a change, or the second read finds the key held.
+
+The first read waits for transactions, and delays new writes of its keys until the second (materializer/write_holds.py).
+So a conflict is seldom, and then mostly with a transaction.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -131,8 +131,8 @@ BUGS = [
         "a first read does not wait for the writes in flight",
         """
 @ materializer/consistent_partition.py
--            lambda: self._worker.folded_commands >= accepted,
-+            lambda: True,
+-        self._wait(lambda: self._worker.folded_commands >= accepted, read, refuse)
++        self._wait(lambda: True, read, refuse)
 """,
         WAITING,
     ),
