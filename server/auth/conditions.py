@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from .policy_text import VARIABLES, PolicyText, policy_text
+from .policy_text import TEXT_MAX, VARIABLES, PolicyText, policy_text
 
 Facts: TypeAlias = Mapping[str, tuple[str, ...]]
 """The values of condition keys, by their names in lower case. An absent key is missing or has no values."""
@@ -171,6 +171,6 @@ def _condition(name: str, key: str, values: Any, version: str) -> Condition:
 def _texts(values: Any, name: str) -> list[str]:
     given = values if isinstance(values, list) else [values]
     texts = [str(value).lower() if isinstance(value, bool) else value for value in given]
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise ConditionError(f"{name} is not a text or a list of texts")
+    if not texts or not all(isinstance(text, str) and len(text) <= TEXT_MAX for text in texts):
+        raise ConditionError(f"{name} is not a text or a list of texts of at most {TEXT_MAX} characters")
     return texts

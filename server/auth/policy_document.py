@@ -18,7 +18,7 @@ from typing import Any, Final
 from ...model.errors import FoldbError
 from ...model.service import OPERATIONS
 from .conditions import Condition, ConditionError, Facts, parse_conditions
-from .policy_text import ACCOUNT, PolicyText, policy_text, user_arn
+from .policy_text import ACCOUNT, TEXT_MAX, PolicyText, policy_text, user_arn
 
 POLICY_BYTES: Final = 20_480
 """DynamoDB's limit of a document, with its white space."""
@@ -210,6 +210,7 @@ def parse_policy(text: str, holder: Holder) -> Policy:
     """
     try:
         document = json.loads(text, object_pairs_hook=_object)
+        json.dumps(document, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError):
         raise PolicyError("This policy contains invalid Json") from None
     if not isinstance(document, dict):
@@ -298,9 +299,13 @@ def _check_elements(statement: dict[str, Any], holder: Holder) -> None:
 
 def _texts(name: str, value: Any) -> list[str]:
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
-        raise PolicyError(f"{name} is not a text or a list of texts")
+    if not isinstance(texts, list) or not texts or not all(map(_is_text, texts)):
+        raise PolicyError(f"{name} is not a text or a list of texts of 1 to {TEXT_MAX} characters")
     return texts
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= TEXT_MAX
 
 
 def _without_list(texts: Sequence[Any]) -> Any:

@@ -17,7 +17,10 @@ ACCOUNT: Final = "000000000000"
 _variable = re.compile(r"\$\{([^}]*)\}")
 _CHARACTERS: Final = frozenset("*?$")
 _ARN_COLONS: Final = 5  # before the resource part, which may have more of them
-_PATTERNS_MAX: Final = 4096  # compiled patterns in the cache
+TEXT_MAX: Final = 2048
+"""The characters of a text: as many as a partition key has bytes. It bounds the time of a match and the cache."""
+
+_PATTERNS_MAX: Final = 1024  # compiled patterns in the cache
 
 
 def user_arn(key_id: str) -> str:
