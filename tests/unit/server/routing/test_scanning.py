@@ -121,7 +121,7 @@ def test_each_page_is_that_of_one_partition(
     assert alone == pages(table, lambda request: asked(router, loop, request), **choices)
 
 
-@pytest.mark.parametrize("portion_bytes", [1, 500, 1 << 20])
+@pytest.mark.parametrize("portion_bytes", [500, 1 << 20])
 @pytest.mark.parametrize("limit", [None, 7])
 @pytest.mark.parametrize("kind", SIZES)
 @pytest.mark.parametrize("index", [None, "global"])

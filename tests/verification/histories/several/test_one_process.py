@@ -10,7 +10,7 @@ from tests.verification.histories.several.one_process import OneProcess
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
-SEEDS = range(100 if SOAK else 3)
+SEEDS = range(100 if SOAK else 2)
 OPERATIONS = 10_000 if SOAK else 1_000
 
 
