@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import orjson
 
@@ -21,12 +21,14 @@ from ...model.errors import JobFailedError, RequestError
 from ...model.jobs import Job
 from ...model.limits import Limits
 from ...model.tables import TableDefinition, index_key_error
-from ...model.values import Item, check_item, dump, load
+from ...model.values import dump, load
 from ...streams.feed.serial_executor import SerialExecutor
+from ..api import parameters
 from .bucket_folders import BucketFolder
 from .compression import DamagedFileError, MissingExtraError, open_compressed
 from .export_layout import FILE_BYTES, DataFile, ExportFacts, ExportWriter, write_file
 from .item_files import CsvOptions, ItemChange, MalformedRecord, read_items
+from .put_records import PutRecord, read_puts
 
 _ERRORS_LOGGED: Final = 100
 _PAGE_BYTES: Final = 1 << 20
@@ -230,15 +232,22 @@ class _Input:
             path = self._bucket.file(key)
             count = 0
             with closing(open_compressed(path, self._compression)) as file:
-                for record in _whole(read_items(file, self._format, self._csv)):
+                for record in _whole(self._records(file)):
                     count += 1
                     if count > skipped:
                         yield [key, count], self._put(key, count, record)
             skipped = 0
             yield ([self._keys[nth], 0] if nth < len(self._keys) else [key, count]), path.stat().st_size
 
+    def _records(self, file: BinaryIO) -> Iterator[PutRecord | MalformedRecord]:
+        if self._job.kind == "import":
+            for each in read_items(file, self._format, self._csv):
+                yield each if isinstance(each, MalformedRecord) else PutRecord(each, {})
+        else:
+            yield from read_puts(file, self._format)
+
     def _put(
-        self, key: str, number: int, record: Item | MalformedRecord | DamagedFileError
+        self, key: str, number: int, record: PutRecord | MalformedRecord | DamagedFileError
     ) -> Put | dict[str, Any]:
         """Return the write of a record, or the entry of its error in a report."""
         place = {"Type": "ERROR", "File": key, "Record": number}
@@ -247,14 +256,26 @@ class _Input:
         if isinstance(record, MalformedRecord):
             return place | {"Code": "MalformedRecord", "Message": record.reason, "Line": record.line}
         definition, limits = self._definition, self._limits
+        item, condition = record
         try:
-            size = check_item(record, limits)
-            pk, sk = definition.key.item_key(record, limits)
-            if (error := index_key_error(definition, record, limits)) is not None:
+            request = parameters.parse_write(condition, item, limits, "PutItem")
+            if request.expression is not None:
+                parameters.check_key_paths(request.expression.plan, definition)
+            pk, sk = definition.key.item_key(item, limits)
+            if (error := index_key_error(definition, item, limits)) is not None:
                 raise error
         except RequestError as refused:
-            return place | {"Code": refused.wire_name, "Message": refused.message, "Item": record}
-        return Put(definition.id, pk, sk, dump(record), size, self._context, show_refused=True)
+            return place | {"Code": refused.wire_name, "Message": refused.message, "Item": item}
+        return Put(
+            definition.id,
+            pk,
+            sk,
+            dump(item),
+            request.size,
+            self._context,
+            request.expression,
+            show_refused=True,
+        )
 
     def _log(self, error: dict[str, Any]) -> None:
         """Log the first errors, because an import has no report."""
@@ -270,8 +291,8 @@ class _Input:
 
 
 def _whole(
-    records: Iterator[Item | MalformedRecord],
-) -> Iterator[Item | MalformedRecord | DamagedFileError]:
+    records: Iterator[PutRecord | MalformedRecord],
+) -> Iterator[PutRecord | MalformedRecord | DamagedFileError]:
     """Yield the records of a file, and at last the error if its rest is damaged."""
     try:
         yield from records

@@ -128,6 +128,12 @@ class Jobs:
         manifest = self.buckets / BUCKET / summary["manifestFilesS3Key"]
         return [json.loads(line) for line in manifest.read_text().splitlines()]
 
+    def report(self, bulk: Any) -> list[Any]:
+        """Return the entries of the report of a bulk operation."""
+        identity = bulk["BulkOperationArn"].rpartition("/")[2]
+        files = sorted((self.buckets / BUCKET / "reports" / "AWSDynamoDB" / identity / "data").iterdir())
+        return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
     def records(self, export: Any) -> list[Any]:
         """Return the records of all data files of an export in DYNAMODB_JSON."""
         paths = [self.buckets / BUCKET / each["dataFileS3Key"] for each in self.data_files(export)]
@@ -456,14 +462,54 @@ def test_a_bulk_operation_puts_and_reports(jobs: Jobs) -> None:
     assert made["ProcessedInputBytes"] == made["TotalInputBytes"] > 0
     assert made["BulkOperationUsage"][0]["BulkPutBytes"] > 0
     assert [{"M"}, {"S"}, {"S"}] == [set(one["value"]) for one in jobs.items(target)]
-    identity = made["BulkOperationArn"].rpartition("/")[2]
-    reports = list((jobs.buckets / BUCKET / "reports" / "AWSDynamoDB" / identity / "data").iterdir())
-    [report] = [json.loads(line) for path in reports for line in path.read_text().splitlines()]
+    [report] = jobs.report(made)
     assert ("ERROR", "ValidationException", "bulk/a.json", 3) == tuple(
         report[name] for name in ("Type", "Code", "File", "Record")
     )
     listed = jobs.client.list_bulk_operations(MaxResults=1)["BulkOperationsSummaryList"]
     assert [made["BulkOperationArn"]] == [each["BulkOperationArn"] for each in listed]
+
+
+@pytest.mark.spec("X12")
+@pytest.mark.parametrize("kind", ["DYNAMODB_JSON", "ION"])
+def test_a_bulk_operation_evaluates_conditions(jobs: Jobs, kind: str) -> None:
+    target = jobs.create(2)
+    jobs.write(
+        "conditions/DYNAMODB_JSON/a",
+        {
+            "Item": {"pk": {"S": "p0"}, "sk": {"N": "0"}},
+            "ConditionExpression": "attribute_not_exists(pk)",
+        },
+        {
+            "Item": {"pk": {"S": "p1"}, "sk": {"N": "1"}},
+            "ConditionExpression": "#k = :k",
+            "ExpressionAttributeNames": {"#k": "kind"},
+            "ExpressionAttributeValues": {":k": {"S": "k1"}},
+        },
+        {"Item": {"pk": {"S": "p2"}, "sk": {"N": "2"}}, "Condition": "attribute_exists(pk)"},
+    )
+    jobs.write("conditions/ION/a")
+    (jobs.buckets / BUCKET / "conditions" / "ION" / "a").write_text(
+        '$ion_1_0 {Item:{pk:"p0",sk:0.},ConditionExpression:"attribute_not_exists(pk)"}\n'
+        """{Item:{pk:"p1",sk:1.},ConditionExpression:"#k = :k",ExpressionAttributeNames:{'#k':"kind"},"""
+        """ExpressionAttributeValues:{':k':"k1"}}\n"""
+        '{Item:{pk:"p2",sk:2.},Condition:"attribute_exists(pk)"}\n'
+    )
+    before = jobs.items(target)
+
+    source = {"S3Bucket": BUCKET, "S3KeyPrefix": f"conditions/{kind}/", "InputFormat": kind}
+    made = jobs.bulk(target, "", InputS3Configuration=source)
+
+    assert (3, 1) == (made["ProcessedItemCount"], made["FailedItemCount"])
+    assert [before[0], {"pk": {"S": "p1"}, "sk": {"N": "1"}}] == jobs.items(target)
+    reports = {each["Type"]: each for each in jobs.report(made)}
+    assert {"ERROR", "CONDITION_CHECK_FAILURE"} == set(reports)
+    assert ("MalformedRecord", "Condition is not known") == tuple(
+        reports["ERROR"][name] for name in ("Code", "Message")
+    )
+    refused_put = reports["CONDITION_CHECK_FAILURE"]
+    assert {"pk": {"S": "p0"}, "sk": {"N": "0"}} == refused_put["Item"]
+    assert before[0] == decoded(refused_put["ExistingItem"])
 
 
 @pytest.mark.spec("X12")
