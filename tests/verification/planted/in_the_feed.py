@@ -31,7 +31,7 @@ BUGS = [
 @ streams/feed/change_store.py
 -            if each.last != target.last[table]:
 -                raise IncompleteWriteError
-             extent = each.sync()
+             if each.sync() is not None:
 """,
         KEEPING,
         LOSSES,

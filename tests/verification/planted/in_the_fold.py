@@ -65,8 +65,8 @@ BUGS = [
         "sequence numbers come from the clock",
         """
 @ materializer/fold/fold_record.py
--    next_sequence_number = sequence_number(base + record.offset, 0, 0)
-+    next_sequence_number = sequence_number(base + state.log_time, 0, 0)
+-    next_sequence_number = sequence_number(record.offset, 0, 0)
++    next_sequence_number = sequence_number(state.log_time, 0, 0)
 """,
         FOLDED,
     ),
