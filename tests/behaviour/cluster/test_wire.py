@@ -16,6 +16,7 @@ from foldb.materializer.fold.outcomes import (
     Completed,
     CostOnly,
     Failed,
+    JobDefined,
     Loaded,
     MessageFolded,
     Refused,
@@ -48,6 +49,8 @@ from foldb.materializer.partition import FIRST_READ, Conflict, Page, QueryReques
 from foldb.model import errors, table_requests
 from foldb.model.backups import Backup
 from foldb.model.errors import Reason, RequestError
+from foldb.model.jobs import Job
+from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.model.limits import MODERN
 from foldb.model.table_requests import create
 from foldb.server.api import parameters
@@ -186,6 +189,20 @@ backups = st.builds(
     ),
     *[st.integers(0, 2**40)] * 4,
 )
+jobs = st.builds(
+    Job,
+    texts,
+    st.sampled_from(["export", "import", "bulk-operation"]),
+    st.integers(0, 2**40),
+    texts,
+    texts,
+    st.just(KeySchema((KeyAttribute("pk", "S"),))),
+    st.dictionaries(texts, texts, max_size=2),
+    st.none() | texts,
+    st.integers(0, 2**40),
+    failure=st.none() | st.tuples(texts, texts),
+    files=st.just(()) | st.just(({"key": "a"},)),
+)
 
 
 @given(
@@ -196,6 +213,7 @@ backups = st.builds(
         st.builds(MessageFolded, st.integers(-1, 2**40), time=st.integers(0, 2**40)),
         st.builds(Loaded, st.integers(0, 2**31)),
         st.builds(BackupDefined, backups),
+        st.builds(JobDefined, jobs),
     )
 )
 def test_the_outcomes_of_owners_arrive(outcome: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow.json
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -365,6 +366,75 @@ def test_a_link_out_of_a_bucket_is_not_followed(jobs: Jobs, tmp_path: Path) -> N
     assert [("FAILED", "S3AccessDenied")] * 2 == [(end["ExportStatus"], end["FailureCode"]) for end in ends]
     assert [("FAILED", "S3AccessDenied")] * 2 == [(end["ImportStatus"], end["FailureCode"]) for end in made]
     assert ["secret.json"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.spec("X12")
+def test_an_export_of_dynamodb_imports(jobs: Jobs) -> None:
+    """The files have the form of the samples in DynamoDB's documentation of exports."""
+    folder = jobs.buckets / BUCKET / "2020-Nov" / "AWSDynamoDB" / "01693685827463-2d8752fd" / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    json_lines = [
+        b'{"Item":{"Authors":{"SS":["Author1","Author2"]},"Dimensions":{"S":"8.5 x 11.0 x 1.5"},'
+        b'"ISBN":{"S":"333-3333333333"},"Id":{"N":"103"},"InPublication":{"BOOL":false},'
+        b'"PageCount":{"N":"600"},"Price":{"N":"2000"},"ProductCategory":{"S":"Book"},'
+        b'"Title":{"S":"Book 103 Title"}}}\n',
+        b'{"Item":{"Id":{"N":"205"},"Description":{"S":"205 Description"},"BicycleType":{"S":"Hybrid"},'
+        b'"Color":{"L":[{"S":"Red"},{"S":"Black"}]},"Title":{"S":"18-Bike-204"}}}\n',
+    ]
+    (folder / "asdl123dasas7sdhkhqzse7zsa.json.gz").write_bytes(gzip.compress(json_lines[0]))
+    (folder / "asdgh3dasas7sdhkhqzse7zsb.json.gz").write_bytes(gzip.compress(json_lines[1]))
+    ion_folder = folder.parent / "ion"
+    ion_folder.mkdir(exist_ok=True)
+    (ion_folder / "asdl123dasas7sdhkhqzse7zsa.ion.gz").write_bytes(
+        gzip.compress(
+            b'$ion_1_0 {Item:{Authors:$dynamodb_SS::["Author1","Author2"],Dimensions:"8.5 x 11.0 x 1.5",'
+            b'ISBN:"333-3333333333",Id:103.,InPublication:false,PageCount:6d2,Price:2d3,'
+            b'ProductCategory:"Book",Title:"Book 103 Title"}}\n'
+            b'$ion_1_0 {Item:{Id:205.,Description:"205 Description",BicycleType:"Hybrid",'
+            b'Color:["Red","Black"],Title:"18-Bike-204"}}\n'
+        )
+    )
+    found = []
+    for kind, prefix in (("DYNAMODB_JSON", "data/"), ("ION", "ion/")):
+        name = jobs.name()
+        jobs.import_table(
+            f"2020-Nov/AWSDynamoDB/01693685827463-2d8752fd/{prefix}",
+            name,
+            InputFormat=kind,
+            InputCompressionType="GZIP",
+            TableCreationParameters=table_request(name, "Id:N"),
+        )
+        pages = jobs.client.scan(TableName=name)["Items"]
+        found.append({one["Id"]["N"]: one for one in pages})
+
+    assert {"103", "205"} == set(found[0])
+    assert {json.dumps(each["Item"]["Title"]) for each in map(json.loads, json_lines)} == {
+        json.dumps(one["Title"]) for one in found[0].values()
+    }
+    assert {"N": "2000"} == found[0]["103"]["Price"]
+    assert {"SS": ["Author1", "Author2"]} == found[0]["103"]["Authors"]
+    assert found[0] == found[1]
+
+
+@pytest.mark.spec("X12")
+def test_pyarrow_reads_an_export(jobs: Jobs) -> None:
+    source = jobs.create(12)
+
+    export = jobs.export(source)
+
+    found = []
+    for each in jobs.data_files(export):
+        path = jobs.buckets / BUCKET / each["dataFileS3Key"]
+        if each["itemCount"]:
+            rows = pyarrow.json.read_json(path).to_pylist()
+            assert each["itemCount"] == len(rows)
+            found += [row["Item"] for row in rows]
+    assert [
+        (one["pk"], one["sk"], one["value"]["M"]["text"], one["value"]["M"]["set"])
+        for one in jobs.items(source)
+    ] == [
+        (one["pk"], one["sk"], one["value"]["M"]["text"], one["value"]["M"]["set"]) for one in in_order(found)
+    ]
 
 
 @pytest.mark.spec("X12")
