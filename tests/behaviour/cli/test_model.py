@@ -105,6 +105,16 @@ def test_many_words_at_a_place_are_names() -> None:
     assert ["*#*"] == kinds_of(21)
 
 
+def test_an_item_with_an_index_key_of_another_type_is_not_counted() -> None:
+    """Items that are older than an index may have such attributes, and a backfill skips them."""
+    kinds = ItemKinds({"": {"pk": "S"}, "times": {"at": "N"}}, "#")
+    kinds.add({"pk": {"S": "a"}, "at": {"S": "now"}}, 1)
+    kinds.add({"pk": {"S": "b"}, "at": {"N": "1"}}, 1)
+
+    [row] = kinds.rows("pk")
+    assert 0.5 == row["indexes"]["times"]["share"]
+
+
 WORDS = st.sampled_from(["USER", "ORDER", "ITEM"])
 VALUES = st.text(alphabet="0123456789", min_size=1, max_size=4)
 

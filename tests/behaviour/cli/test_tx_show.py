@@ -75,6 +75,19 @@ def test_every_position_and_the_token_lead_to_the_transaction(cars: Foldb) -> No
         assert [shown] == lines(cars("tx", "show", place)), place
 
 
+def test_transactions_of_one_coordinator_stay_apart(cars: Foldb) -> None:
+    """Of five tokens, two have the same one of four coordinators."""
+    tokens = [f"token-{n}" for n in range(5)]
+    for n, token in enumerate(tokens):
+        cars("tx", "-", "--token", token, stdin=puts().replace('"n": ', f'"m": 1{n}'))
+
+    for token in tokens:
+        [shown] = lines(cars("tx", "show", token))
+        [last] = [shown["actions"][-1], *shown["steps"]][-1:]
+        assert token == shown["token"]
+        assert [shown] == lines(cars("tx", "show", last["position"]))
+
+
 def test_a_repeated_token_names_the_first_use(cars: Foldb) -> None:
     cars("tx", "-", "--token", "first", stdin=puts())
     again = cars("tx", "-", "--token", "first", stdin=puts())
