@@ -14,6 +14,24 @@ MUTATIONS = f"{VERIFY}::test_a_request_with_one_changed_byte_is_refused_or_the_s
 
 BUGS = [
     bug(
+        "a wrong JSON type in a value is reported after other errors",
+        """
+@ server/api/dispatch.py
+-        reply.error(_fault_of_values(route, body, error) or error)
++        reply.error(error)
+""",
+        f"{PROTOCOL}::test_a_wrong_json_type_in_a_value_comes_first",
+    ),
+    bug(
+        "a missing signature is reported before an unknown operation",
+        """
+@ server/http/protocol.py
+-            reply.error(fault or MissingAuthenticationTokenError())
++            reply.error(MissingAuthenticationTokenError())
+""",
+        f"{PROTOCOL}::test_body_and_operation_come_before_a_missing_signature",
+    ),
+    bug(
         "an unsigned reason is accepted",
         """
 @ server/auth/verify.py

@@ -38,6 +38,7 @@ def delete(value: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"Delete": {"TableName": ABSENT, "Key": {"pk": value}, **more}}
 
 
+@pytest.mark.spec("X9")
 def test_depth_comes_before_an_empty_name_inside_a_value(client: Any) -> None:
     empty = {"M": {"": {"S": "x"}}}
 
@@ -46,6 +47,7 @@ def test_depth_comes_before_an_empty_name_inside_a_value(client: Any) -> None:
     assert transact(client, put(m=empty, d={"L": [{"SS": []}]})) == "Empty attribute name"
 
 
+@pytest.mark.spec("X9")
 def test_an_expression_comes_before_a_very_deep_key(client: Any) -> None:
     syntax = {"ConditionExpression": "a = = b"}
 
@@ -55,6 +57,7 @@ def test_an_expression_comes_before_a_very_deep_key(client: Any) -> None:
     )
 
 
+@pytest.mark.spec("X9")
 def test_return_values_come_before_a_very_deep_value(client: Any) -> None:
     condition = {"ConditionExpression": "d = :d", "ReturnValues": "UPDATED_NEW"}
     texts = []
@@ -68,6 +71,7 @@ def test_return_values_come_before_a_very_deep_value(client: Any) -> None:
     assert [f"1 validation error detected: {NESTED}", "ReturnValues can only be ALL_OLD or NONE"] == texts
 
 
+@pytest.mark.spec("X9")
 def test_the_tables_of_a_batch_read_have_one_dialect(client: Any, make_table: MakeTable) -> None:
     first, second = make_table("pk:S").name, make_table("pk:S").name
     requests = {
@@ -79,6 +83,7 @@ def test_the_tables_of_a_batch_read_have_one_dialect(client: Any, make_table: Ma
         client.batch_get_item(RequestItems=requests)
 
 
+@pytest.mark.spec("X9")
 @pytest.mark.parametrize(
     ("expression", "names"), [("SET #n = :v", "#n"), ("SET a.#n = :v", "#n")], ids=["name", "path"]
 )
@@ -102,6 +107,7 @@ def test_a_name_of_64_kb_is_too_long(client: Any, expression: str, names: str) -
     assert [f"1 validation error detected: {TOO_LONG}", TOO_LONG] == [update.message, read.message]
 
 
+@pytest.mark.spec("X9")
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -125,6 +131,7 @@ def test_an_update_is_validated_before_its_table(client: Any, changes: dict[str,
         client.update_table(TableName=ABSENT, DeletionProtectionEnabled=True)
 
 
+@pytest.mark.spec("X9")
 def test_a_projection_is_checked_before_its_index_key(client: Any) -> None:
     index = {
         "IndexName": "abc",
@@ -142,6 +149,7 @@ def test_a_projection_is_checked_before_its_index_key(client: Any) -> None:
         )
 
 
+@pytest.mark.spec("X9")
 def test_an_index_key_from_another_attribute_has_its_own_text(client: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S", gsi={"Zed": "g:S", "Abc": "g:S"}).name
     client.put_item(TableName=name, Item=KEY | {"n": {"N": "1"}})
