@@ -104,6 +104,7 @@ class ConsistentPartition:
         self._stale_ms = stale_ms
         self._waits: list[_Wait] = []
         self._recent: RecentWrites | None = None  # from the first isolated read on
+        self._noted = -1  # the offset of the last entry whose writes are in it
         worker.after_answers.add(self._folded)
 
     @property
@@ -126,6 +127,7 @@ class ConsistentPartition:
         """See Partition."""
         if self._recent is None:
             self._recent = RecentWrites(self._state.next_offset)
+            self._noted = self._state.next_offset - 1
             self._worker.before_answers.add(self._note_writes)
         if isinstance(since, Position):
             self._second_read(keys, since, done)
@@ -242,10 +244,13 @@ class ConsistentPartition:
 
     def _isolated(self, keys: Sequence[EncodedKey], since: Position | None) -> list[Found]:
         held, tables, recent = self._held, self._state.tables, self._recent
-        assert recent is not None, "changes are noted from the first isolated read on"
+        assert recent is not None, "writes are noted from the first isolated read on"
+        is_noted = self._noted == self._state.next_offset - 1
 
         def find(key: EncodedKey) -> Found:
-            if key in held or (since is not None and recent.changed(key, since.offset)):
+            if key in held:
+                return Conflict()
+            if since is not None and (not is_noted or recent.changed(key, since.offset)):
                 return Conflict()
             table: Table | None = tables.get(key[0])
             return None if table is None else table.items.get(key[1], key[2])
@@ -279,8 +284,11 @@ class ConsistentPartition:
         self._waits.append(wait)
 
     def _note_writes(self, outcomes: list[Outcome]) -> None:
-        assert self._recent is not None, "it was made before"
-        self._recent.note(self._state.next_offset - 1, outcomes)
+        offset = self._state.next_offset - 1
+        if self._recent is None or self._noted != offset - 1:
+            self._recent = RecentWrites(offset)  # entries before a void record are folded without outcomes
+        self._recent.note(offset, outcomes)
+        self._noted = offset
 
     def _folded(self, _: Entry) -> None:
         if self._waits:

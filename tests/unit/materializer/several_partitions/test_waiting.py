@@ -13,6 +13,7 @@ from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.partition import FIRST_READ, Conflict, Page, QueryRequest, ScanRequest, Since
+from foldb.materializer.refold import fold_record
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.model.errors import (
     InternalServerError,
@@ -490,3 +491,14 @@ class TestTwoReads:
         node.hear()
 
         assert [Conflict()] == second[0][0]
+
+    def test_entries_folded_without_outcomes_are_a_conflict(self) -> None:
+        """So are those before a record that a Skip declares void (ReplicatedWorker.fold_failed)."""
+        node = Shared()
+        [(_, position)] = self.read(node, FIRST_READ)
+        offset = node.worker.state.next_offset
+        node.write(put(node.table, ITEM))
+        for record in node.log.read(0, offset):
+            fold_record(node.worker.state, record)
+
+        assert [Conflict()] == self.read(node, position)[0][0]
