@@ -232,7 +232,7 @@ def _json_item(line: bytes) -> Item:
 
 
 def _ion_item(line: bytes) -> Item:
-    return _item_of(_ion_members(line), ion.read_item)
+    return _item_of(_ion_members(line), _ion_item_of)
 
 
 def _json_change(line: bytes) -> ItemChange:
@@ -242,11 +242,8 @@ def _json_change(line: bytes) -> ItemChange:
 def _ion_change(line: bytes) -> ItemChange:
     members = _ion_members(line)
     if "Record" in members:
-        try:
-            members = dict(members["Record"].items())
-        except AttributeError:
-            raise RecordError("Record is not a struct") from None
-    return _change_of(members, ion.read_item)
+        members = _ion_item_of(members["Record"])
+    return _change_of(members, _ion_item_of)
 
 
 def _json_members(line: bytes) -> dict[str, Any]:
@@ -262,6 +259,13 @@ def _json_members(line: bytes) -> dict[str, Any]:
 def _ion_members(line: bytes) -> dict[str, Any]:
     try:
         return ion.read(line)
+    except ion.IonError as error:
+        raise RecordError(str(error)) from None
+
+
+def _ion_item_of(value: Any) -> Item:
+    try:
+        return ion.read_item(value)
     except ion.IonError as error:
         raise RecordError(str(error)) from None
 
@@ -292,11 +296,7 @@ def _change_of(members: dict[str, Any], read: Callable[[Any], Any]) -> ItemChang
 
 def _checked(image: Any, read: Callable[[Any], Any], name: str) -> Item:
     """Return the item of an image."""
-    try:
-        item: Item = read(image)
-    except ion.IonError as error:
-        raise RecordError(f"{name}: {error}") from None
-    return canonical(item, name)
+    return canonical(read(image), name)
 
 
 class _Rows:

@@ -2,15 +2,21 @@
 
 import io
 import sys
+import time
 import tracemalloc
+from base64 import b64encode
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from amazon.ion import simpleion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foldb.model.numbers import canonical
 from foldb.model.values import Item
-from foldb.server.buckets import item_files
+from foldb.server.buckets import ion, item_files
 from foldb.server.buckets.compression import (
     Compression,
     DamagedFileError,
@@ -116,15 +122,29 @@ def test_a_book_is_written_as_dynamodb_does() -> None:
         ("DYNAMODB_JSON", b'{"Item":{"id":{"N":"x"}}}', "cannot be converted to a numeric value: x"),
         ("DYNAMODB_JSON", b'{"Item":{"id":{"SS":["a","a"]}}}', "contains duplicates"),
         ("DYNAMODB_JSON", b'{"Keys":{}}', "this is a change of an incremental export"),
-        ("ION", b"$ion_1_0 {Item:", "this is not Ion text"),
-        ("ION", b"$ion_1_0 {Item:{}} {Item:{}}", "this is not Ion text"),
-        ("ION", b"$ion_1_0 7", "expected a struct, found a value of the type int"),
-        ("ION", b"$ion_1_0 {Item:[]}", "Item: expected a struct, found a value of the type list"),
-        ("ION", b"$ion_1_0 {Item:{a:1e0}}", "Item: items have no values of the type float"),
-        ("ION", b"$ion_1_0 {Item:{a:b::1.}}", "Item: a decimal has the annotation b"),
+        ("ION", b"$ion_1_0 {Item:", "this is not Ion of an item: expected a value at character 15"),
+        ("ION", b"$ion_1_0 {Item:{}} {Item:{}}", "expected one value"),
+        ("ION", b"$ion_1_0 7", "this is not a struct"),
+        ("ION", b"$ion_1_0 {Item:[]}", "this is not a struct"),
+        ("ION", b"$ion_1_0 {Item:{a:1e0}}", "items have only decimals, such as 1.5: 1e0"),
+        ("ION", b"$ion_1_0 {Item:{a:b::1.}}", "a value has the annotation b"),
         ("ION", b"$ion_1_0 {Item:{a:$dynamodb_SS::[1.]}}", "an element of $dynamodb_SS has another type"),
         ("ION", b"$ion_1_0 {Item:{a:1d200}}", "Number overflow"),
-        ("ION", b"$ion_1_0 {Item:{a:" + b"[" * 200_000, "this is not Ion text"),
+        ("ION", b"$ion_1_0 {Item:{a:" + b"[" * 200_000, "there are more than 40 levels"),
+        ("ION", b"{Item:{a:sym}}", "items have no symbols: sym"),
+        ("ION", b"{Item:{a:2026T}}", "items have only decimals, such as 1.5: 2026T"),
+        ("ION", b'{Item:{a:{{"clob"}}}}', "expected base64: items have no clobs"),
+        ("ION", b"{Item:{a:(b)}}", "expected a value"),
+        ("ION", b"{Item:{null:1}}", "expected the name of a field"),
+        ("ION", b"{Item:{a 1}}", "expected a colon"),
+        ("ION", b"{Item:{a:1 b:2}}", "expected a comma or a brace"),
+        ("ION", b"{Item:{a:[1 2]}}", "expected a comma or a bracket"),
+        ("ION", b'{Item:{a:"b}}', "expected the end of a string"),
+        ("ION", b'{Item:{a:"\\q"}}', "unknown escape \\q"),
+        ("ION", b'{Item:{a:"\\ud800"}}', "half of a character is escaped"),
+        ("ION", b'{Item:{a:"\\U00110000"}}', "no character has the code 00110000"),
+        ("ION", b"{Item:{a:{{a}}}}", "Item: "),
+        ("ION", b"\xff", "this is not UTF-8"),
         ("ION", b"\xe0\x01\x00\xea\x0f", "this is binary Ion"),
         ("CSV", b'1,"2', "this is not CSV: unexpected end of data"),
         ("CSV", b"1", "the row has 1 columns, and the header 2"),
@@ -201,18 +221,79 @@ def test_a_long_line_is_skipped_in_bounded_memory(
     assert peak < 4 << 20
 
 
-@pytest.mark.parametrize("package", ["amazon.ion.simpleion", "backports"])
-def test_without_the_extra_one_sentence_names_it(
-    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
+@settings(max_examples=20)
+@given(items=st.lists(ITEMS, min_size=1, max_size=3))
+def test_the_ion_of_items_is_that_of_aws_s_library(items: list[Item]) -> None:
+    """AWS's reader finds the same values, and its text is read as the same items."""
+    for item in items:
+        line = encode_item(item, "ION")
+        value = simpleion.loads(line)
+        assert ion_item(value["Item"]) == item
+        if b"'$" not in line:  # the library writes a name such as $10 without quotes
+            assert [item] == read(simpleion.dumps(value, binary=False).encode(), "ION")
 
-    if package == "backports":
-        monkeypatch.setattr(sys, "version_info", (3, 11))
-        with pytest.raises(MissingExtraError) as caught:
-            open_compressed(tmp_path, "ZSTD")
-    else:
-        with pytest.raises(MissingExtraError) as caught:
-            read(BOOK_IN_ION, "ION")
 
-    assert 'needs a library that is not installed: pip install "foldb[exports]"' in str(caught.value)
+def ion_item(struct: Any) -> Item:
+    return {str(name): ion_value(value) for name, value in struct.items()}
+
+
+def ion_value(value: Any) -> Any:
+    """Return the value of DynamoDB JSON by the types of AWS's library."""
+    sets = {"$dynamodb_SS": "SS", "$dynamodb_NS": "NS", "$dynamodb_BS": "BS"}
+    [annotation] = [each.text for each in value.ion_annotations] or [None]
+    match value.ion_type.name:
+        case "LIST" if annotation is not None:
+            return {sets[annotation]: [next(iter(ion_value(each).values())) for each in value]}
+        case "LIST":
+            return {"L": list(map(ion_value, value))}
+        case "STRUCT":
+            return {"M": ion_item(value)}
+        case "STRING":
+            return {"S": str(value)}
+        case "DECIMAL":
+            return {"N": canonical(str(Decimal(value)))}
+        case "BLOB":
+            return {"B": b64encode(value).decode()}
+        case "BOOL":
+            return {"BOOL": bool(value)}
+    assert value.ion_type.name == "NULL"
+    return {"NULL": True}
+
+
+def test_all_of_ion_text_is_read() -> None:
+    text = rb"""$ion_1_0 /* a * comment */ {'a':"x\ny\0\xe9\ud83d\ude00z", // a line
+        'b\x20c':[-1_000.5d-2, 0, 10.D3,], d:null.list, '''e''':'''one'''
+        '''two'three''', "f":{{ aG
+        k= }}, g:{h:true,}, '\'':'$dynamodb_SS'::["x"]}"""
+
+    assert ion.read(text) == {
+        "a": {"S": "x\ny\0\xe9\U0001f600z"},
+        "b c": {"L": [{"N": "-1000.5E-2"}, {"N": "0"}, {"N": "10.E3"}]},
+        "d": {"NULL": True},
+        "e": {"S": "onetwo'three"},
+        "f": {"B": "aGk="},
+        "g": {"M": {"h": {"BOOL": True}}},
+        "'": {"SS": ["x"]},
+    }
+
+
+@pytest.mark.parametrize(
+    "part", [b"[", b"{a:", b"a::", b"'''a''' ", b"/*", b"//", b"'", b'"', b"\\", b"{{ ", b"1_", b" "]
+)
+def test_hostile_ion_takes_linear_time(part: bytes) -> None:
+    began = time.process_time()
+
+    [record] = read(b"{Item:{a:" + part * 100_000, "ION")
+
+    assert isinstance(record, MalformedRecord)
+    assert time.process_time() - began < 2
+
+
+def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setattr(sys, "version_info", (3, 11))
+
+    with pytest.raises(MissingExtraError) as caught:
+        open_compressed(tmp_path, "ZSTD")
+
+    assert 'ZSTD needs a library that is not installed: pip install "foldb[exports]"' == str(caught.value)
