@@ -295,7 +295,8 @@ def purge(session: Session, name: TableArgument, dry_run: DryRun = False) -> Non
 
     Each item is deleted by a write of its own, with the reason `purge of TABLE`: streams, triggers and the history see
     it, and the units are those of deletes. Others may read and write the table at the same time; an item that they
-    put during the purge may stay. If the purge ends early, run it again.
+    put during the purge may stay. If the purge ends early, run it again. `foldb restore TABLE --as-of CUT --in-place`
+    brings the items back.
 
     Example: foldb table purge Music --yes
     """
