@@ -19,8 +19,10 @@ from foldb.cli.lib import export_targets
 from foldb.cli.lib.batch_writer import BatchWriter
 from foldb.cli.lib.client import Client
 from foldb.cli.lib.errors import CommandError, ExitCode
+from foldb.cli.lib.import_sources import chain_of
 from foldb.cli.lib.resume import StateFile
 from foldb.model.values import Item, dump
+from foldb.server.buckets.export_layout import Export
 from tests.behaviour.cli.conftest import Foldb, at, lines
 from tests.behaviour.cli.consoles import DOCS, steps
 from tests.unit.server.buckets.test_item_files import BOOK, BOOK_IN_ION
@@ -253,6 +255,30 @@ def test_a_missing_increment_is_an_error(things: Database, tmp_path: Path) -> No
 
     assert 2 == result.exit_code
     assert f"no export of the folder has the changes from {cuts[0]} to {cuts[-1]}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("exports", "chain"),
+    [
+        ([(None, 1), (None, 5)], [(None, 5)]),
+        ([(None, 5), (1, 5), (5, 7), (7, 9)], [(None, 5), (5, 7), (7, 9)]),
+        ([(None, 5), (1, 7), (6, 9)], [(None, 5), (1, 7), (6, 9)]),
+        ([(None, 0), (1, 2), (0, 3), (3, 4)], [(None, 0), (0, 3), (3, 4)]),
+        ([(2, 3), (1, 2)], [(1, 2), (2, 3)]),
+        ([(None, 5), (6, 7)], None),
+        ([(1, 2), (3, 4)], None),
+    ],
+)
+def test_the_chain_of_exports_covers_all_times(
+    exports: list[tuple[int | None, int]], chain: list[tuple[int | None, int]] | None
+) -> None:
+    """Each export is written as its begin and its end; a full one has no begin."""
+    found = [Export(Path(), "", "ION", end, begin, []) for begin, end in exports]
+    if chain is None:
+        with pytest.raises(CommandError, match="no export of the folder has the changes from"):
+            chain_of(found)
+    else:
+        assert chain == [(each.from_ms, each.export_ms) for each in chain_of(found)]
 
 
 def test_an_increment_has_dynamodb_s_records(things: Database, tmp_path: Path) -> None:
