@@ -32,6 +32,7 @@ BUGS = [
     *in_transactions.BUGS,
     *in_trims.BUGS,
     *in_undo.BUGS,
+    *in_exports.BUGS,
     *in_table_commands.BUGS,
     *in_exports.BUGS,
     *in_workers.BUGS,
