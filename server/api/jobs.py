@@ -107,12 +107,14 @@ def answer(member: str, content: dict[str, Any], position: ResultPosition | None
     return Answer(orjson.dumps({member: content}), position)
 
 
-def find_job(database: Database, kind: JobKind, arn: str, error: type[RequestError]) -> Job:
-    """Return the job with an ARN.
+async def find_job(database: Database, kind: JobKind, arn: str, error: type[RequestError]) -> Job:
+    """Return the job with an ARN. Another node may have begun it: so the catalog is caught up before it is missing.
 
     Raises:
         RequestError: No job of this kind has the ARN; the error is of the given type.
     """
+    if arn not in database.state.jobs and database.router is not None:
+        await call(lambda done: database.catch_up(lambda: done(None)))
     job = database.state.jobs.get(arn)
     if job is None or job.kind != kind:
         raise error(f"No {kind.replace('-', ' ')} has the ARN {arn}")

@@ -47,7 +47,7 @@ async def start_bulk_put_items(node: Node, body: dict[str, Any], caller: Caller)
 @operation("DescribeBulkOperation", Right.READ, member="BulkOperationArn")
 async def describe_bulk_operation(node: Node, body: dict[str, Any], _: Caller) -> Answer:
     """Describe the bulk operation."""
-    return _answer(_find(node, body))
+    return _answer(await _find(node, body))
 
 
 def _list_demands(_: dict[str, Any]) -> Iterator[Demand]:
@@ -65,13 +65,13 @@ async def list_bulk_operations(node: Node, body: dict[str, Any], _: Caller) -> d
 @operation("CancelBulkOperation", Right.WRITE, member="BulkOperationArn")
 async def cancel_bulk_operation(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """Stop a bulk operation after the items that are being put."""
-    job = _find(node, body)
+    job = await _find(node, body)
     job, _ = await jobs.submit(node, CANCEL, {"Arn": job.arn}, caller.context)
     return {"BulkOperationArn": job.arn, "BulkOperationStatus": job.status}
 
 
-def _find(node: Node, body: dict[str, Any]) -> Job:
-    return jobs.find_job(node, "bulk-operation", body["BulkOperationArn"], ResourceNotFoundError)
+async def _find(node: Node, body: dict[str, Any]) -> Job:
+    return await jobs.find_job(node, "bulk-operation", body["BulkOperationArn"], ResourceNotFoundError)
 
 
 def _answer(job: Job) -> Answer:

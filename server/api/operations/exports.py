@@ -53,7 +53,7 @@ async def export_table_to_point_in_time(node: Node, body: dict[str, Any], caller
 @operation("DescribeExport", Right.READ, member="ExportArn")
 async def describe_export(node: Node, body: dict[str, Any], _: Caller) -> Answer:
     """Describe the export."""
-    return _answer(jobs.find_job(node, "export", body["ExportArn"], ExportNotFoundError))
+    return _answer(await jobs.find_job(node, "export", body["ExportArn"], ExportNotFoundError))
 
 
 def _list_demands(body: dict[str, Any]) -> Iterator[Demand]:

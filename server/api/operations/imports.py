@@ -50,7 +50,7 @@ async def import_table(node: Node, body: dict[str, Any], caller: Caller) -> Answ
 @operation("DescribeImport", Right.READ, member="ImportArn")
 async def describe_import(node: Node, body: dict[str, Any], _: Caller) -> Answer:
     """Describe the import."""
-    return _answer(jobs.find_job(node, "import", body["ImportArn"], ImportNotFoundError))
+    return _answer(await jobs.find_job(node, "import", body["ImportArn"], ImportNotFoundError))
 
 
 def _list_demands(body: dict[str, Any]) -> Iterator[Demand]:
