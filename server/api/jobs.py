@@ -1,6 +1,7 @@
 """Exports, imports and bulk operations in the API: their commands, their ARNs, and pages of their lists."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -114,7 +115,11 @@ async def find_job(database: Database, kind: JobKind, arn: str, error: type[Requ
         RequestError: No job of this kind has the ARN; the error is of the given type.
     """
     if arn not in database.state.jobs and database.router is not None:
-        await call(lambda done: database.catch_up(lambda: done(None)))
+
+        def catch_up(done: Callable[[bool], None]) -> None:
+            database.catch_up(partial(done, True))
+
+        await call(catch_up)
     job = database.state.jobs.get(arn)
     if job is None or job.kind != kind:
         raise error(f"No {kind.replace('-', ' ')} has the ARN {arn}")
