@@ -7,7 +7,7 @@ A trimmed log begins with a foundation (foundation.py) and a later segment. Ever
 against the chain of hashes, its end against the head of the next segment.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +26,9 @@ from .segment import Chain, DamageError, Frame, Header
 HEADER_BYTES = 1 << 18
 # Bytes of a segment in one read: about five milliseconds.
 PIECE_BYTES: Final = 2 << 20
+# Reads note their position at this distance, so that a later read passes over half a millisecond of blocks.
+_NOTED_BYTES: Final = 256 << 10
+_MOST_NOTED: Final = 256
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,7 +40,7 @@ class Limit:
 
 
 class ReadPosition(NamedTuple):
-    """The end of an earlier read: byte `at` of a segment, with the `chain` of all records before it."""
+    """A position of an earlier read: byte `at` of a segment, with the `chain` of all records before it."""
 
     header: Header
     at: int
@@ -70,7 +73,7 @@ class History:
         self.folder = folder
         self.headers: list[Header] = []
         self.foundation: Foundation | None = None
-        self._read_positions: dict[int, ReadPosition] = {}  # by partition
+        self._noted: list[ReadPosition] = []  # in the order of the log
         self._held: tuple[Header, bytes] | None = None
 
     @property
@@ -234,7 +237,7 @@ class History:
     def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
         """Read the partition's records from offset `start` up to `limit`.
 
-        A read that continues an earlier one begins at its end, without reading the segment from its start.
+        It begins at a position of an earlier read, if one is nearer than the start of the segment.
 
         Raises:
             HorizonError: A trim removed the record at `start`.
@@ -242,12 +245,17 @@ class History:
         if start < self.begin(partition):
             raise self.before_horizon(partition, start)
         headers = [header for header in self.headers if header.chain.sequence <= limit.sequence]
-        last = self._read_positions.get(partition)
-        if last is not None and last.chain.ends[partition] == start and last.header in headers:
-            return self._read(headers[headers.index(last.header) :], partition, start, limit, last)
         begins = [header.chain.ends[partition] for header in headers]
         # Segments without records of the partition begin at the same offset; the last of them may hold `start`.
-        return self._read(headers[max(0, bisect_right(begins, start) - 1) :], partition, start, limit)
+        first = max(0, bisect_right(begins, start) - 1)
+        index = bisect_right(self._noted, start, key=lambda each: each.chain.ends[partition])
+        noted = self._noted[index - 1] if index else None
+        if noted is not None and noted.header in headers:
+            at = headers.index(noted.header)
+            # A read that continues another one also compares the segment with the end of the one before.
+            if at >= first or noted.chain.ends[partition] == start:
+                return self._read(headers[at:], partition, start, limit, noted)
+        return self._read(headers[first:], partition, start, limit)
 
     def hash_of(self, partition: int, offset: int, limit: Limit) -> bytes:
         """Return the hash of a record and all records before it. A read of the next records continues from here.
@@ -265,7 +273,7 @@ class History:
             chain = header.chain.copy()
             for piece, _, frame in self._blocks(header, header.size, self._end(header, limit), chain):
                 if (frame.partition, frame.offset) == (partition, offset):
-                    self._read_positions[partition] = ReadPosition(header, piece + frame.end, chain)
+                    self._note(ReadPosition(header, piece + frame.end, chain.copy()))
                     return chain.hash
         raise LookupError(f"the log has no record {partition}:{offset}")
 
@@ -275,19 +283,33 @@ class History:
         partition: int,
         start: int,
         limit: Limit,
-        last: ReadPosition | None = None,
+        noted: ReadPosition | None = None,
     ) -> Iterator[Record]:
         chain: Chain | None = None
         for header in headers:
             if chain is not None:
                 self.check_follows(header, chain)
-            at, chain = (header.size, header.chain.copy()) if last is None else (last.at, last.chain.copy())
-            last = None
+            at, chain = (
+                (header.size, header.chain.copy()) if noted is None else (noted.at, noted.chain.copy())
+            )
+            noted = None
             end = self._end(header, limit)
             for piece, data, frame in self._blocks(header, at, end, chain):
+                if piece + frame.end - at >= _NOTED_BYTES:
+                    at = piece + frame.end
+                    self._note(ReadPosition(header, at, chain.copy()))
                 if frame.partition == partition and frame.offset >= start:
                     yield self.record(header, data, frame, piece)
-            self._read_positions[partition] = ReadPosition(header, end, chain.copy())
+            self._note(ReadPosition(header, end, chain.copy()))
+
+    def _note(self, position: ReadPosition) -> None:
+        index = bisect_left(self._noted, position.chain.sequence, key=lambda each: each.chain.sequence)
+        is_known = any(
+            each.chain.sequence == position.chain.sequence for each in self._noted[index : index + 1]
+        )
+        self._noted[index : index + is_known] = [position]
+        if len(self._noted) > _MOST_NOTED:
+            del self._noted[0]
 
     def _end(self, header: Header, limit: Limit) -> int:
         return limit.position if header.chain.sequence == limit.sequence else self.size(header)

@@ -1,6 +1,7 @@
 """The local log on a real disk, as seen by other tools, processes and users."""
 
 import os
+import random
 import stat
 import subprocess
 import sys
@@ -419,6 +420,27 @@ def test_a_continued_read_skips_earlier_segments(offset: int, monkeypatch: pytes
     assert [*range(offset + 1, 31)] == records
     assert looked_in <= offset
     assert looked_in == min(read)
+
+
+def test_a_later_read_begins_near_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read from any offset passes over the blocks since a position of an earlier read, and no others."""
+    monkeypatch.setattr(history_module, "_NOTED_BYTES", 2000)
+    reader = LogReader(in_memory.FOLDER, in_memory.log_of(200, segment_bytes=40_000))
+    whole = list(reader.read(0, 0))
+    parsed: list[int] = []
+    read_block = segment.read_block
+
+    def counted(data: bytes, at: int, marker: bytes, chain: Chain) -> Any:
+        parsed.append(at)
+        return read_block(data, at, marker, chain)
+
+    monkeypatch.setattr(segment, "read_block", counted)
+    for offset in random.Random(1).sample(range(201), 40):
+        parsed.clear()
+        records = reader.read(0, offset)
+        assert whole[offset] == next(records)
+        assert len(parsed) <= 20
+        assert whole[offset + 1 :] == list(records)
 
 
 Synced = list[tuple[str, int]]
