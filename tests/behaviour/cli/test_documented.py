@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import yaml
 
 import foldb
 from foldb.cli.lib.errors import ExitCode
@@ -92,7 +93,7 @@ NEVER_ENDS = {"serve"}
 
 # Data that is no table: text in every format, and on a terminal one change a line.
 TEXT = {"aws-config"}
-LINES = TEXT | {"stream tail"}
+LINES = TEXT | {"stream tail", "trigger debug"}
 
 
 class Stage:
@@ -227,11 +228,19 @@ def _is_csv(data: str) -> bool:
     return [] not in rows and len({len(row) for row in rows}) <= 1
 
 
+def _is_yaml(data: str) -> bool:
+    try:
+        return bool([*yaml.safe_load_all(data)]) or not data
+    except yaml.YAMLError:
+        return False
+
+
 VALID: dict[str, Callable[[str], bool]] = {
     "json": _is_json,
     "jsonl": _is_jsonl,
     "csv": _is_csv,
     "raw": lambda _: True,
+    "yaml": _is_yaml,
 }
 
 
@@ -291,7 +300,7 @@ def remember(stage: Stage, name: str, ended: Ended) -> None:
     if name == "tx run":
         [stage.words["10482.3"]] = re.findall(r"as of @(\S+)", plain(ended.stderr))
     if name == "key create":
-        [key] = re.findall(r"FOLDB[A-Z0-9]+", plain(ended.stdout))
+        [key] = {*re.findall(r"FOLDB[A-Z0-9]+", plain(ended.stdout))}  # also in the ARN of its principal
         stage.words["FOLDB7Q2M5K4T3X6J2WA"] = key
 
 
@@ -362,7 +371,7 @@ def exists(top: Any, line: str) -> bool:
     """Whether a command line names a command, or a group of them, and only options that it has."""
     words = re.sub(r"\s# .*", "", line).replace("'", " ").replace('"', " ").split()
     command = top
-    if words[0] in ("--version", "COMMAND"):
+    if words[0] in ("--version", "--install-completion", "COMMAND"):
         return True
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
