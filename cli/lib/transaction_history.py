@@ -87,9 +87,10 @@ def places_of_token(log: SourceLog, token: str) -> list[Position]:
     Raises:
         CommandError: No transaction in the log has the token.
     """
+    # A transaction with a token begins where the token is kept (server/routing/router.py).
+    partition = partition_of_key(0, token.encode(), log.partitions)
     found = [
-        (record.time, Position(partition, record.offset, index))
-        for partition in range(log.partitions)
+        Position(partition, record.offset, index)
         for record, index, command in _commands(log, partition, log.begin(partition))
         if isinstance(command, Transact) and command.token == token
     ]
@@ -98,7 +99,7 @@ def places_of_token(log: SourceLog, token: str) -> list[Position]:
             f"no transaction has the token {token}; a position is written as 10482.3 or 2:10482.3",
             ExitCode.NOT_FOUND,
         )
-    return [position for _, position in sorted(found, key=lambda each: (each[0], each[1].partition))]
+    return found
 
 
 def transaction_row(source: LogSource, log: SourceLog, position: Position, *, is_typed: bool) -> HistoryRow:
@@ -132,6 +133,7 @@ class _Transaction:
         self._failure: HistoryRow = {}
         self._times: dict[str, int] = {}  # log times, in milliseconds
         self._steps: list[tuple[int, HistoryRow]] = []
+        self._prepared: dict[int, Position] = {}  # by participant, the command that sent its vote
         self._actions: list[_Action] = []
 
     def row(self) -> HistoryRow:
@@ -209,16 +211,7 @@ class _Transaction:
 
     def _read_participant(self, partition: int) -> None:
         """Fold the records of a participant from the Prepare to the decision."""
-        prepare = next(
-            (
-                Position(partition, record.offset, index)
-                for record, index, command in _commands(self._log, partition, self._log.begin(partition))
-                if isinstance(command, Relay)
-                and isinstance(command.message, Prepare)
-                and _sent_from(command) == _place(self._position)
-            ),
-            None,
-        )
+        prepare = self._prepared.get(partition) or _prepare_of(self._log, partition, self._position)
         if prepare is None:
             return
         history = self._history(prepare)
@@ -272,6 +265,7 @@ class _Transaction:
         match message:
             case Vote(holds=holds):
                 row["holds"] = holds
+                self._prepared[command.sender] = Position(*_sent_from(command))
             case Decide(commit=True):
                 row["step"] = "commit"
             case Prepare(nths=nths):
@@ -381,6 +375,18 @@ def _start_of(log: SourceLog, participant: int, transaction: TransactionId) -> P
             and (command.sender, command.message.transaction_number) == transaction
         ):
             return Position(*_sent_from(command))
+    return None
+
+
+def _prepare_of(log: SourceLog, participant: int, transact: Position) -> Position | None:
+    """Return the position of the Prepare that a Transact sent to a participant. None: it has not arrived."""
+    for record, index, command in _commands(log, participant, log.begin(participant)):
+        if (
+            isinstance(command, Relay)
+            and isinstance(command.message, Prepare)
+            and _sent_from(command) == _place(transact)
+        ):
+            return Position(participant, record.offset, index)
     return None
 
 
