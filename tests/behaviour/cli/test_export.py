@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -595,3 +596,59 @@ def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monke
             assert 0 == cli(*shlex.split(step.line)[1:]).exit_code, step.line
         assert [] == lines(cli("diff", "Music@-0", "Again"))
     assert 3 == len((tmp_path / "before.jsonl").read_text().splitlines())
+
+
+@pytest.mark.spec("X12")
+def test_exports_of_the_api_are_imported_and_the_reverse(tmp_path: Path) -> None:
+    """A full export and an increment by DynamoDB's operations; ImportTable of an export by the command."""
+    (tmp_path / "shop").mkdir()
+    with foldb.serve(partitions=3, buckets=tmp_path) as server:
+        things = Database(at(server.endpoint_url), server.endpoint_url)
+        for number in range(30):
+            things.put(number)
+        recovery = {"PointInTimeRecoveryEnabled": True}
+        body = {"TableName": "Things", "PointInTimeRecoverySpecification": recovery}
+        things.client.call("UpdateContinuousBackups", body)
+        full = exported(things.client, {})
+        things.change(30)
+        begin = {"ExportFromTime": full["ExportTime"]}
+        exported(things.client, {"ExportType": "INCREMENTAL_EXPORT", "IncrementalExportSpecification": begin})
+
+        things.imported("Copies", tmp_path / "shop")
+        [row] = lines(things.cli("export", "Things", str(tmp_path / "shop"), "--format", "ion"))
+        schema = things.client.call("DescribeTable", {"TableName": "Copies"})["Table"]
+        request = {
+            "S3BucketSource": {"S3Bucket": "shop", "S3KeyPrefix": f"AWSDynamoDB/{row['export']}/data/"},
+            "InputFormat": "ION",
+            "InputCompressionType": "GZIP",
+            "TableCreationParameters": {
+                "TableName": "Imported",
+                "BillingMode": "PAY_PER_REQUEST",
+                **{name: schema[name] for name in ("AttributeDefinitions", "KeySchema")},
+            },
+        }
+        arn = things.client.call("ImportTable", request)["ImportTableDescription"]["ImportArn"]
+        done = ended(
+            things.client, "DescribeImport", {"ImportArn": arn}, "ImportTableDescription", "ImportStatus"
+        )
+
+        assert "COMPLETED" == done["ImportStatus"]
+        assert things.items("Things") == things.items("Copies") == things.items("Imported")
+        things.client.close()
+
+
+def exported(client: Client, members: dict[str, Any]) -> dict[str, Any]:
+    """Export the table by DynamoDB's operation, and return the description of the complete export."""
+    arn = client.call("DescribeTable", {"TableName": "Things"})["Table"]["TableArn"]
+    answer = client.call("ExportTableToPointInTime", {"TableArn": arn, "S3Bucket": "shop", **members})
+    body = {"ExportArn": answer["ExportDescription"]["ExportArn"]}
+    description = ended(client, "DescribeExport", body, "ExportDescription", "ExportStatus")
+    assert description["ExportStatus"] == "COMPLETED", description
+    return description
+
+
+def ended(client: Client, operation: str, body: Any, member: str, status: str) -> dict[str, Any]:
+    until = time.monotonic() + 30
+    while (description := client.call(operation, body)[member])[status] == "IN_PROGRESS":
+        assert time.monotonic() < until, description
+    return dict(description)
