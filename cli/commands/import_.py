@@ -130,8 +130,7 @@ def _state(table: str, source: Path) -> StateFile:
     """Return the state of an interrupted import of a source, which is beside or in it."""
     folder = source if source.is_dir() else source.parent
     name = f"{_STATE}-{table}" if source.is_dir() else f"{source.name}{_STATE}-{table}"
-    stat = source.stat()
-    return StateFile(folder / name, {"size": stat.st_size if source.is_file() else None})
+    return StateFile(folder / name, {"import": table})
 
 
 class _Import:
@@ -150,7 +149,7 @@ class _Import:
             session.client, session.shape(table), is_typed=session.settings.typed, on_refused=self._refuse
         )
         self._table_id = table_id
-        self._paths: list[str] = []
+        self._files: list[list[Any]] = []
         self._can_save = True
         self.records = self.refused = 0
 
@@ -158,7 +157,7 @@ class _Import:
         """Write all records, from those on that an interrupted run has not written."""
         counts = [file.item_count for file in files]
         total = None if None in counts else sum(count for count in counts if count is not None)
-        first, skipped = self._found([str(file.path) for file in files])
+        first, skipped = self._found([_stamp(file.path) for file in files])
         self._save(first, skipped)
         with progress(self._session.settings, self._session.output.stderr, self._table, total) as advance:
             advance(self.records)
@@ -166,12 +165,15 @@ class _Import:
                 self._file(files[number], number, skipped if number == first else 0, advance)
         self._state.remove()
 
-    def _found(self, paths: list[str]) -> tuple[int, int]:
-        """Return the number of the first file, and that of its records which are written."""
+    def _found(self, files: list[list[Any]]) -> tuple[int, int]:
+        """Return the number of the first file, and that of its records which are written.
+
+        The import begins again if the table or a file is another than that of the interrupted run.
+        """
         found = self._state.found or {}
-        if (found.get("table_id"), found.get("paths")) != (self._table_id, paths):
+        if (found.get("table_id"), found.get("files")) != (self._table_id, files):
             found = {"file": 0, "done": 0, "records": 0, "refused": 0}
-        self._paths = paths
+        self._files = files
         self.records, self.refused = found["records"], found["refused"]
         return found["file"], found["done"]
 
@@ -208,7 +210,7 @@ class _Import:
     def _save(self, number: int, done: int) -> None:
         state: dict[str, Any] = {
             "table_id": self._table_id,
-            "paths": self._paths,
+            "files": self._files,
             "file": number,
             "done": done,
         }
@@ -221,3 +223,9 @@ class _Import:
             self._session.output.warn(
                 f"{self._state.path}: {error.strerror}: after an interruption the import begins again"
             )
+
+
+def _stamp(path: Path) -> list[Any]:
+    """Return the facts that show whether a file is the same as in an earlier run."""
+    stat = path.stat()
+    return [str(path), stat.st_size, stat.st_mtime_ns]

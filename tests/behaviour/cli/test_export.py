@@ -431,6 +431,21 @@ def test_a_table_of_the_same_name_is_imported_whole(
     assert things.items("Things") == things.items("Copies")
 
 
+def test_a_file_that_changed_is_imported_whole(
+    things: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_, "CHUNK", 5)
+    path = tmp_path / "a.json"
+    command = ("import", "Copies", str(path))
+    lines(things.cli("export", "Things", str(path)))
+    killed(things.cli, *command, "--create", "id:S n:N", operation="BatchWriteItem", calls=5)
+    path.write_bytes(b"".join(reversed(path.read_bytes().splitlines(keepends=True))))
+
+    lines(things.cli(*command))
+
+    assert things.items("Things") == things.items("Copies")
+
+
 def test_ctrl_c_names_the_next_step(
     things: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

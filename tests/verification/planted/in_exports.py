@@ -50,8 +50,8 @@ BUGS = [
         "an import continues with another table of the same name",
         """
 @ cli/commands/import_.py
--        if (found.get("table_id"), found.get("paths")) != (self._table_id, paths):
-+        if found.get("paths") != paths:
+-        if (found.get("table_id"), found.get("files")) != (self._table_id, files):
++        if found.get("files") != files:
 """,
         f"{COMMANDS}::test_a_table_of_the_same_name_is_imported_whole",
     ),
