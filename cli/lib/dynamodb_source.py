@@ -92,7 +92,7 @@ class DynamoDBSource:
         """Check that the table has a stream with new images.
 
         Raises:
-            CommandError: It has none.
+            CommandError: The table has no such stream.
         """
         view = self.description.get("StreamSpecification", {}).get("StreamViewType")
         if view not in _VIEWS:
