@@ -138,7 +138,7 @@ def test_the_status_of_an_index_has_its_key_and_its_size(places: Foldb) -> None:
 @pytest.mark.spec("S22")
 def test_an_index_in_the_making_shows_how_far_it_is(cli: Foldb) -> None:
     cli("table", "create", "Cars", "id:N")
-    cars = "\n".join(f'{{"id": {n}, "colour": "c{n % 7}"}}' for n in range(3000))
+    cars = "\n".join(f'{{"id": {n}, "colour": "c{n % 7}"}}' for n in range(1000))
     assert 0 == cli("item", "put", "Cars", "-", stdin=cars).exit_code
     assert 0 == cli("table", "update", "Cars", "--gsi", "colours=colour:S", "--no-wait").exit_code
 
@@ -147,4 +147,4 @@ def test_an_index_in_the_making_shows_how_far_it_is(cli: Foldb) -> None:
         filled += [row["filled"]] if "filled" in row else []
     assert sorted(filled) == filled
     assert all(0 <= percent <= 100 for percent in filled)
-    assert ("filled" in row, row["items"]) == (False, 3000)
+    assert ("filled" in row, row["items"]) == (False, 1000)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from foldb.cli.lib.errors import ExitCode
-from tests.behaviour.cli.conftest import Foldb, lines
+from foldb.cli.lib.data_model import read_model
+from foldb.cli.lib.errors import CommandError, ExitCode
+from tests.behaviour.cli.conftest import Foldb, at, lines
 
 
 def attribute(name: str, kind: str = "S") -> dict[str, str]:
@@ -126,22 +127,20 @@ def test_words_beside_a_model_are_checked(
         (json.dumps({"DataModel": [LOGS | {"TableData": ["a"]}]}), "table Logs, item 1 is not an item"),
     ],
 )
-def test_a_file_that_is_no_model_is_refused_by_its_place(
-    cli: Foldb, tmp_path: Path, text: str, says: str
-) -> None:
+def test_a_file_that_is_no_model_is_refused_by_its_place(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "model.json"
     path.write_text(text)
 
-    refused = cli("table", "create", "--from-model", str(path), "--data")
+    with pytest.raises(CommandError) as refused:
+        read_model(path)
 
-    assert ExitCode.USAGE == refused.exit_code
-    assert says in refused.stderr
-    assert [] == lines(cli("table", "list"))
+    assert ExitCode.USAGE is refused.value.code
+    assert says in refused.value.sentence
 
 
-@pytest.mark.parametrize("words", [[], ["Cars"], ["Cars", "id:S", "--data"]])
-def test_a_table_needs_its_key_or_a_model(cli: Foldb, words: list[str]) -> None:
-    refused = cli("table", "create", *words)
+def test_a_table_needs_its_key_or_a_model() -> None:
+    for words in ([], ["Cars"], ["Cars", "id:S", "--data"]):
+        refused = at("nowhere")("table", "create", *words)
 
-    assert ExitCode.USAGE == refused.exit_code
-    assert "or --from-model FILE" in refused.stderr
+        assert ExitCode.USAGE == refused.exit_code
+        assert "or --from-model FILE" in refused.stderr

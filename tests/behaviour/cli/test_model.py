@@ -119,7 +119,7 @@ WORDS = st.sampled_from(["USER", "ORDER", "ITEM"])
 VALUES = st.text(alphabet="0123456789", min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(WORDS, VALUES, WORDS, VALUES), min_size=1, max_size=30))
 def test_each_item_is_in_the_kind_of_its_words(drawn: list[tuple[str, str, str, str]]) -> None:
     kinds = ItemKinds({"": {"pk": "S", "sk": "S"}}, "#")

@@ -99,22 +99,22 @@ def test_a_repeated_token_names_the_first_use(cars: Foldb) -> None:
     assert {"replayed"} == {repeated["outcome"], *(each["outcome"] for each in repeated["actions"])}
 
 
-@pytest.mark.parametrize("at_car", range(CARS))
-def test_a_cancelled_transaction_names_the_action_at_fault(cars: Foldb, at_car: int) -> None:
+def test_a_cancelled_transaction_names_the_action_at_fault(cars: Foldb) -> None:
     cars("tx", "-", stdin=puts())
     condition = "attribute_not_exists(id)"
-    refused = cars("tx", "-", "--token", "no", stdin=puts(condition=condition, at_car=at_car))
-    assert ExitCode.CANCELLED == refused.exit_code
+    for at_car in range(0, CARS, 2):
+        refused = cars("tx", "-", "--token", f"no-{at_car}", stdin=puts(condition=condition, at_car=at_car))
+        assert ExitCode.CANCELLED == refused.exit_code
 
-    [shown] = lines(cars("tx", "show", "no"))
-    assert "cancelled" == shown["outcome"]
-    outcomes = [each["outcome"] for each in shown["actions"]]
-    assert ["refused" if n == at_car else "cancelled" for n in range(CARS)] == outcomes
-    action = shown["actions"][at_car]
-    assert "ConditionalCheckFailed: The conditional request failed" == action["error"]
-    assert condition == action["condition"].replace("#_1", "id")
-    against = {each["of"] for each in shown["steps"] if each["step"] == "vote" and not each["holds"]}
-    assert against <= {action["partition"]}
+        [shown] = lines(cars("tx", "show", f"no-{at_car}"))
+        assert "cancelled" == shown["outcome"]
+        outcomes = [each["outcome"] for each in shown["actions"]]
+        assert ["refused" if n == at_car else "cancelled" for n in range(CARS)] == outcomes
+        action = shown["actions"][at_car]
+        assert "ConditionalCheckFailed: The conditional request failed" == action["error"]
+        assert condition == action["condition"].replace("#_1", "id")
+        against = {each["of"] for each in shown["steps"] if each["step"] == "vote" and not each["holds"]}
+        assert against <= {action["partition"]}
 
 
 def test_a_snapshot_before_it_changes_nothing(cars: Foldb) -> None:
