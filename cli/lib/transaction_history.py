@@ -70,11 +70,17 @@ def place_of(log: SourceLog, text: str) -> Position:
     for part in text.split(","):
         position = read_position(part, log.partitions)
         check_position(log, position)
-        for index, command in enumerate(_entry(log, position).commands):
-            if position.index in (None, index):
-                found = _transact_of(log, replace(position, index=index), command)
-                if found is not None:
-                    return found
+        found = [
+            place
+            for index, command in enumerate(_entry(log, position).commands)
+            if position.index in (None, index)
+            and (place := _transact_of(log, replace(position, index=index), command)) is not None
+        ]
+        if len(set(found)) > 1:
+            places = ", ".join(place.text(log.partitions) for place in found)
+            raise CommandError(f"{part} has several transactions: give one of {places}", ExitCode.USAGE)
+        if found:
+            return found[0]
     raise CommandError(
         f"@{text.removeprefix('@')} is not part of a transaction: `foldb log cat --from POSITION` prints its command",
         ExitCode.NOT_FOUND,

@@ -11,7 +11,9 @@ import pytest
 
 import foldb
 from foldb.cli.lib.client import Client
-from foldb.cli.lib.errors import ExitCode, RequestFailedError
+from foldb.cli.lib.errors import CommandError, ExitCode, RequestFailedError
+from foldb.cli.lib.transaction_history import place_of
+from foldb.log.commands import Barrier, Command, Context, Entry, Position, Record, Transact
 from tests.behaviour.cli.conftest import Foldb, at, lines
 
 CARS = 6
@@ -195,6 +197,30 @@ def test_a_place_without_a_transaction_is_refused(cli: Foldb, word: str, code: E
 
     assert (code, "") == (refused.exit_code, refused.stdout)
     assert says in refused.stderr
+
+
+class OneEntry:
+    """A log with one entry, which has the transactions of two clients."""
+
+    partitions = 1
+
+    def begin(self, _: int) -> int:
+        return 0
+
+    def end(self, _: int) -> int:
+        return 1
+
+    def read(self, partition: int, offset: int) -> Iterator[Record]:
+        commands: list[Command] = [Barrier(), Transact([], Context("a")), Transact([], Context("b"))]
+        yield Record(partition, offset, 0, Entry(b"", 0, commands))
+
+
+def test_a_position_of_several_transactions_needs_its_index() -> None:
+    log: Any = OneEntry()
+
+    with pytest.raises(CommandError, match=r"0 has several transactions: give one of 0\.1, 0\.2"):
+        place_of(log, "0")
+    assert Position(0, 0, 2) == place_of(log, "0.2")
 
 
 def test_the_word_run_may_be_left_out(cli: Foldb) -> None:
