@@ -13,13 +13,16 @@ from typer.testing import CliRunner
 
 from foldb.cli.main import app
 from tests.behaviour.cli.conftest import Foldb
+from tests.support.subscribed import until
 
 BIN = Path(sys.executable).parent
 BASH = shutil.which("bash")
 
 
 @pytest.fixture
-def shop(cli: Foldb) -> None:
+def shop(cli: Foldb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create tables, a trigger and a backup. A busy machine gets more time for an answer."""
+    monkeypatch.setattr("foldb.cli.lib.completion._TIMEOUT_S", 60.0)
     cli("table", "create", "Orders", "id:S", "--gsi", "Totals=total:N", "--lsi", "none=x:N")
     cli("table", "create", "Music", "Artist:S", "Song:S", "--gsi", "Years=Year:N", "--lsi", "Labels=Label:S")
     cli("table", "create", "Movies", "id:S", "--stream")
@@ -71,7 +74,7 @@ def test_a_server_without_an_answer_completes_nothing(tmp_path: Path) -> None:
         begun = time.monotonic()
         host, port = silent.getsockname()
         assert [""] == completed("foldb scan M", f"http://{host}:{port}")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
     assert [""] == completed("foldb scan M", str(tmp_path / "no-database"))
     assert [""] == completed("foldb scan Music --db ", "http://127.0.0.1:1")
     assert not any(tmp_path.iterdir())
@@ -99,4 +102,5 @@ def test_bash_completes_a_table_after_the_installation(url: str, tmp_path: Path)
         COMP_WORDS=(foldb item get Mu) COMP_CWORD=3
         complete -p foldb && _foldb_completion foldb && echo "${COMPREPLY[@]}"
     """
-    assert ["complete -o default -F _foldb_completion foldb", "Music"] == bash(script).splitlines()
+    expected = ["complete -o default -F _foldb_completion foldb", "Music"]
+    until(lambda: expected == bash(script).splitlines())  # a busy machine may need more than a second

@@ -71,7 +71,7 @@ KEY = '"key":{"Artist":"a","Song":"b"}'
         ("table nonsense", "no such command 'nonsense'. See `foldb table --help`."),
         ("scan", "missing argument 'TABLE'. See `foldb scan --help`."),
         ("status --db", "--db is the last word, and needs a value after it. See `foldb --help`."),
-        ("status -o xml", "'xml' is not one of 'table', 'json', 'jsonl', 'csv', 'raw'. See"),
+        ("status -o xml", "'xml' is not one of 'table', 'json', 'jsonl', 'csv', 'yaml', 'raw'. See"),
         ("status --color blue", "'blue' is not one of 'auto', 'always', 'never'. See"),
         ("query Music x --limit 0", "--limit"),
         ("query Music x --limit many", "--limit"),
