@@ -37,6 +37,8 @@ dlq retry receipts
 dlq drop receipts --yes
 """.splitlines()
 
+INTERACTIVE = {"trigger debug"}  # its output is that of the debugger
+
 FAILS = {"dlq retry receipts"}  # the customer is still none, which is said when the row is written
 
 
@@ -57,7 +59,7 @@ def test_every_command_writes_every_format(shop: Shop) -> None:
 def test_every_command_is_in_the_list() -> None:
     there = {f"{name} {command}" for name, app in GROUPS.items() for command in _names(app)}
 
-    assert there == {" ".join(command.split(" ")[:2]) for command in COMMANDS}
+    assert there - INTERACTIVE == {" ".join(command.split(" ")[:2]) for command in COMMANDS}
 
 
 def _names(app: Typer) -> list[str]:
