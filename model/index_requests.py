@@ -60,13 +60,14 @@ def index_key(elements: Sequence[dict[str, str]], types: dict[str, str], limits:
     if len(set(names)) < len(names):
         raise ValidationError(
             "Both the Hash Key and the Range Key element in the KeySchema have the same name"
+            if len(names) == 2
+            else "The KeySchema contains multiple key attributes with the same name"
         )
     key = _key(elements, names, types, parts=limits.global_key_parts)
     for kind, part in (("HASH", key.partition), ("RANGE", key.sort)):
         if len(part) > limits.global_key_parts:
             raise ValidationError(
-                f"{INVALID}Number of {kind} key attributes in KeySchema "
-                f"exceeds the limit of {limits.global_key_parts}"
+                f"{INVALID}The KeySchema exceeds the maximum allowed number of {kind} key attributes"
             )
     return key
 
@@ -81,7 +82,7 @@ def _key(
         raise ValidationError("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
     if kinds != sorted(kinds):
         raise ValidationError(
-            "Invalid KeySchema: The HASH key attributes do not precede the RANGE key attributes"
+            f"{INVALID}All HASH key attributes must precede RANGE key attributes in the KeySchema"
         )
     if any(name not in types for name in names):
         raise ValidationError(
@@ -152,15 +153,20 @@ def global_indexes(
         return []
     if not requests:
         raise ValidationError(f"{INVALID}List of GlobalSecondaryIndexes is empty")
-    indexes = [global_index(request, types, limits, by_request=by_request) for request in requests]
+    indexes = [
+        global_index(request, types, limits, by_request=by_request, lacking="is not") for request in requests
+    ]
     _check_names(indexes)
     return indexes
 
 
 def global_index(
-    request: dict[str, Any], types: dict[str, str], limits: Limits, *, by_request: bool
+    request: dict[str, Any], types: dict[str, str], limits: Limits, *, by_request: bool, lacking: str
 ) -> IndexDefinition:
-    """Return the definition of one global index, of a CreateTable or of a Create in an UpdateTable."""
+    """Return the definition of one global index, of a CreateTable or of a Create in an UpdateTable.
+
+    `lacking` is the verb of the error for an index without throughput.
+    """
     check_bounds(request.get("ProvisionedThroughput"), request["IndexName"])
     index = _index(request, "GSI", types, limits)
     if by_request and "ProvisionedThroughput" in request:
@@ -169,7 +175,7 @@ def global_index(
             "when BillingMode is PAY_PER_REQUEST"
         )
     if not by_request and "ProvisionedThroughput" not in request:
-        raise ValidationError(f"{INVALID}ProvisionedThroughput must be specified for index: {index.name}")
+        raise ValidationError(f"{INVALID}ProvisionedThroughput {lacking} specified for index: {index.name}")
     warm = first_warm(request.get("WarmThroughput"), index.throughput, index.name, by_request=by_request)
     return replace(index, on_demand=first_on_demand(request.get("OnDemandThroughput"), index.name), warm=warm)
 
@@ -272,7 +278,9 @@ def _update(update: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     names = ", ".join(f"GlobalSecondaryIndexUpdate.{action}" for action in ("Update", "Create", "Delete"))
     if not actions:
         raise ValidationError(f"{INVALID}One of {names} must not be null")
-    raise ValidationError(f"{INVALID}Only one of {names} may be specified")
+    raise ValidationError(
+        f"{INVALID}Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object"
+    )
 
 
 def _create_index(
@@ -280,11 +288,11 @@ def _create_index(
 ) -> TableDefinition:
     name = details["IndexName"]
     if definition.index(name) is not None:
-        raise ValidationError(f"{INVALID}Attempting to create an index which already exists: {name}")
+        raise ValidationError("Attempting to create an index which already exists")
     if any(index.backfilling for index in definition.indexes):
         raise _too_many_changes(limits)
     by_request = definition.billing_mode == "PAY_PER_REQUEST"
-    index = global_index(details, types, limits, by_request=by_request)
+    index = global_index(details, types, limits, by_request=by_request, lacking="must be")
     if len(definition.gsis) == limits.global_indexes:
         raise LimitExceededError(
             "Subscriber limit exceeded: Number of global secondary indexes exceeds "
@@ -296,12 +304,12 @@ def _create_index(
 
 
 def _delete_index(definition: TableDefinition, name: str) -> TableDefinition:
-    deleted = replace(_global(definition, name), status="DELETING", backfilling=False)
+    deleted = replace(_global(definition, name, "delete"), status="DELETING", backfilling=False)
     return _with_index(definition, deleted)
 
 
 def _update_index(definition: TableDefinition, details: dict[str, Any], time_ms: int) -> TableDefinition:
-    index = _global(definition, details["IndexName"])
+    index = _global(definition, details["IndexName"], "update")
     if index.status != "ACTIVE":
         raise ResourceInUseError(
             f"Attempt to change a resource which is still in use: Index is being created: {index.name}"
@@ -328,9 +336,11 @@ def _update_index(definition: TableDefinition, details: dict[str, Any], time_ms:
     )
 
 
-def _global(definition: TableDefinition, name: str) -> IndexDefinition:
+def _global(definition: TableDefinition, name: str, action: str) -> IndexDefinition:
     index = definition.index(name)
-    if index is None or index.kind != "GSI":
+    if index is not None and index.kind != "GSI":
+        raise ValidationError(f"Cannot {action} an index that is not a GlobalSecondaryIndex: {name}")
+    if index is None:
         raise ResourceNotFoundError(f"Requested resource not found: Index: {name} not found")
     return index
 

@@ -82,7 +82,7 @@ CHANGES: Final = (
     "TableClass",
     "WarmThroughput",
 )
-"""The members of UpdateTable that change a table; DynamoDB's error text does not name all of them."""
+"""The members of UpdateTable that change a table; DynamoDB's error text has others too."""
 
 _UNSUPPORTED = (
     "DisassociationProtectionEnabled",
@@ -217,8 +217,10 @@ def check_update(request: dict[str, Any]) -> None:
     _refuse_unsupported(request)
     if not any(request.get(name) not in (None, []) for name in CHANGES):
         raise ValidationError(
-            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
-            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
+            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates, "
+            "SSESpecification, ReplicaUpdates, MultiAccountReplicaReady, ReplicaTransitRoleArn, "
+            "MultiRegionConsistency, DeletionProtectionEnabled, OnDemandThroughput, WarmThroughput or TableClass "
+            "is required"
         )
     mode, requested = request.get("BillingMode"), request.get("ProvisionedThroughput")
     if mode == "PAY_PER_REQUEST":
@@ -354,12 +356,23 @@ def update_contributor_insights(
             return definition
         changed = replace(current, enabled=False, updated_ms=time_ms)
     else:
+        _check_insights_in_use(definition, name)
         mode = request.get("ContributorInsightsMode", "ACCESSED_AND_THROTTLED_KEYS")
         if current is not None and is_enabled and current.mode == mode:
             return definition
         enabled_ms = current.enabled_ms if current is not None and is_enabled else time_ms
         changed = Insights(True, mode, enabled_ms, time_ms)
     return replace(definition, insights={**definition.insights, name: changed})
+
+
+def _check_insights_in_use(definition: TableDefinition, name: str) -> None:
+    index = definition.index(name)
+    for kind, status in (("Table", definition.status), ("Index", index.status if index else "ACTIVE")):
+        if status in ("CREATING", "DELETING"):
+            raise ValidationError(
+                "Table or Index is not in a valid state to update Key Access Insights: "
+                f"{kind}Status must be ACTIVE to enable ContributorInsights."
+            )
 
 
 def change(
@@ -509,7 +522,8 @@ def _first_stream(request: dict[str, Any], time_ms: int) -> Stream | None:
                 f"{INVALID}Table is being created with a stream disabled, UpdateViewType should not be specified"
             )
         return None
-    return Stream(_view(specification), time_ms, shard_ms=request.get(SHARD_AGE, 0))
+    view = _view(specification, "Table is being created with a stream enabled, UpdateViewType is required")
+    return Stream(view, time_ms, shard_ms=request.get(SHARD_AGE, 0))
 
 
 def _next_stream(definition: TableDefinition, request: dict[str, Any], time_ms: int) -> Stream | None:
@@ -521,16 +535,17 @@ def _next_stream(definition: TableDefinition, request: dict[str, Any], time_ms: 
     if specification["StreamEnabled"] and enabled:
         raise ValidationError(f"Table already has an enabled stream: TableName: {definition.name}")
     if specification["StreamEnabled"]:
-        return Stream(_view(specification), time_ms, shard_ms=request.get(SHARD_AGE, 0))
+        view = _view(specification, "If stream is being enabled then UpdateViewType is required")
+        return Stream(view, time_ms, shard_ms=request.get(SHARD_AGE, 0))
     if current is None or not enabled:
         raise ValidationError(f"Table has no stream to disable: TableName: {definition.name}")
     return replace(current, enabled=False)
 
 
-def _view(specification: dict[str, Any]) -> str:
+def _view(specification: dict[str, Any], lacking: str) -> str:
     view: str | None = specification.get("StreamViewType")
     if view is None:
-        raise ValidationError(f"{INVALID}StreamViewType must be specified when StreamEnabled is true")
+        raise ValidationError(INVALID + lacking)
     return view
 
 

@@ -22,6 +22,8 @@ _ALONE: Final = {
 # DynamoDB's text names BillingMode alone. Limits of indexes are changed with those of their table.
 _WITH_ON_DEMAND: Final = {"OnDemandThroughput", "BillingMode", "GlobalSecondaryIndexUpdates"}
 
+_TABLE_CLASSES: Final = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
+
 # Allowed in addition to letters, digits and spaces of any script.
 _TAG_CHARACTERS: Final = frozenset("+-=._:/@")
 _LETTERS_SPACES_NUMBERS: Final = frozenset("LZN")  # the first letters of Unicode's categories
@@ -58,6 +60,13 @@ def _refuse_without_effect(operation: str, body: dict[str, Any]) -> None:
     Raises:
         ValidationError: The request has such a member.
     """
+    if body.get("GlobalSecondaryIndexUpdates") == []:
+        raise ValidationError(f"{INVALID}List of GlobalSecondaryIndexUpdates is empty")
+    if body.get("TableClass", "STANDARD") not in _TABLE_CLASSES:
+        raise ValidationError(
+            "Invalid table-class parameter provided. Please try again with a valid table-class value: "
+            f"[{', '.join(_TABLE_CLASSES)}]."
+        )
     encryption = body.get("SSESpecification", {})
     for name in ("SSEType", "KMSMasterKeyId"):
         if name in encryption and not encryption.get("Enabled", False):

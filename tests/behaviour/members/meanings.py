@@ -86,7 +86,7 @@ _OTHER_INDEX = ("does not match an index of the source table",)
 _OTHER_SOURCE = ("is not enabled for table", "Table not found: spare")
 _NO_TIME = ("Exactly one of RestoreDateTime or UseLatestRestorableTime must be specified",)
 _OF_INCREMENTAL = ("An IncrementalExportSpecification is required for INCREMENTAL_EXPORT",)
-_NO_VIEW = ("StreamViewType must be specified when StreamEnabled is true",)
+_NO_VIEW = ("UpdateViewType is required",)
 _UNITS_OF_MODE = (
     "must be specified when BillingMode is PROVISIONED",
     "must both be specified when BillingMode is PROVISIONED",

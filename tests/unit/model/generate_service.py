@@ -186,6 +186,8 @@ def _correct(shapes: dict[str, Any]) -> None:
         "TransactWriteItemList",
     ):
         shapes[name]["brief"] = True
+    # A wrong class is reported with the other rules of tables.
+    del shapes["TableClass"]["enum"]
     # A name that is too long is reported with the expressions.
     shapes["SubstitutedName"] = {"type": "string"}
     shapes["ExpressionAttributeNameMap"]["value"] = "SubstitutedName"

@@ -157,7 +157,7 @@ REFUSED = [
     ),
     (
         PROVISIONED | {"GlobalSecondaryIndexes": [index("Gsi", "b")]},
-        f"{INVALID}ProvisionedThroughput must be specified for index: Gsi",
+        f"{INVALID}ProvisionedThroughput is not specified for index: Gsi",
     ),
     (
         {"StreamSpecification": {"StreamEnabled": False, "StreamViewType": "NEW_IMAGE"}},
@@ -220,7 +220,9 @@ def test_a_global_index_key_has_up_to_four_attributes_a_kind() -> None:
         "AttributeDefinitions": definitions,
         "GlobalSecondaryIndexes": [index("Gsi", KeySchema=elements)],
     }
-    assert "HASH key attributes in KeySchema exceeds the limit of 4" in message_of(lambda: create(**request))
+    assert "The KeySchema exceeds the maximum allowed number of HASH key attributes" in message_of(
+        lambda: create(**request)
+    )
 
 
 def test_the_limits_of_2012_allow_five_global_indexes() -> None:
@@ -388,7 +390,7 @@ def test_one_request_creates_or_deletes_one_index(indexed: TableDefinition) -> N
 INDEX_UPDATES = [
     (
         [{"Create": index("Gsi", "c")}],
-        f"{INVALID}Attempting to create an index which already exists: Gsi",
+        "Attempting to create an index which already exists",
     ),
     (
         [{"Create": index("New", "d")}],

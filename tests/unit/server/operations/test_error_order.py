@@ -117,12 +117,27 @@ def test_a_name_of_64_kb_is_too_long(client: Any, expression: str, names: str) -
             INVALID + "ProvisionedThroughput must be specified when BillingMode is PROVISIONED",
         ),
         ({"GlobalSecondaryIndexUpdates": [{}]}, INVALID + "One of GlobalSecondaryIndexUpdate.Update, "),
+        ({"GlobalSecondaryIndexUpdates": []}, INVALID + "List of GlobalSecondaryIndexUpdates is empty"),
+        (
+            {
+                "GlobalSecondaryIndexUpdates": [
+                    {action: {"IndexName": "abc"} for action in ("Update", "Delete")}
+                ]
+            },
+            INVALID
+            + "Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object",
+        ),
+        (
+            {"TableClass": "x"},
+            "Invalid table-class parameter provided. Please try again with a valid table-class value: "
+            "[STANDARD, STANDARD_INFREQUENT_ACCESS].",
+        ),
         (
             {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "abc"}}] * 2},
             INVALID + "Only one global secondary index update per index is allowed simultaneously. ",
         ),
     ],
-    ids=["nothing", "mode", "no action", "twice"],
+    ids=["nothing", "mode", "no action", "empty", "two actions", "class", "twice"],
 )
 def test_an_update_is_validated_before_its_table(client: Any, changes: dict[str, Any], text: str) -> None:
     with invalid(text):
@@ -163,3 +178,15 @@ def test_an_index_key_from_another_attribute_has_its_own_text(client: Any, make_
             client.update_item(
                 **update, UpdateExpression=expression, ExpressionAttributeValues={":n": {"N": "1"}}
             )
+
+
+@pytest.mark.spec("X9")
+def test_a_local_index_is_not_changed(client: Any, make_table: MakeTable) -> None:
+    name = make_table("pk:S", "sk:S", lsi={"local": "l:S"}).name
+    units = {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}
+    for update, verb in (
+        ({"Delete": {"IndexName": "local"}}, "delete"),
+        ({"Update": {"IndexName": "local", "ProvisionedThroughput": units}}, "update"),
+    ):
+        with invalid(f"Cannot {verb} an index that is not a GlobalSecondaryIndex: local"):
+            client.update_table(TableName=name, GlobalSecondaryIndexUpdates=[update])
