@@ -6,12 +6,11 @@
 The condition has the members of a PutItem. A record with another member is malformed: no member is ignored.
 """
 
-from collections.abc import Callable
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from ...model.values import Item
+from ...model.values import Item, Value
 from . import ion
 from .item_files import ItemFormat, RecordError, Records, canonical, read_lines
 
@@ -35,20 +34,28 @@ def read_puts(file: BinaryIO, file_format: ItemFormat) -> Records[PutRecord]:
 
 def _json_put(line: bytes) -> PutRecord:
     try:
-        members = orjson.loads(line)
+        return _put(orjson.loads(line))
     except orjson.JSONDecodeError as error:
         raise RecordError(f"this is not JSON: {error}") from None
-    return _put(members, lambda image: image)
 
 
 def _ion_put(line: bytes) -> PutRecord:
     try:
-        return _put(ion.read(line), ion.read_item)
+        return _put({name: _json_of(name, value) for name, value in ion.read(line).items()})
     except ion.IonError as error:
         raise RecordError(str(error)) from None
 
 
-def _put(members: Any, read: Callable[[Any], Any]) -> PutRecord:
+def _json_of(name: str, value: Value) -> Any:
+    """Return the JSON of a member in Ion, whose texts are values with a type."""
+    if name == _CONDITION:
+        return value.get("S", value)
+    if name == _NAMES:
+        return {each: text.get("S", text) for each, text in ion.read_item(value).items()}
+    return ion.read_item(value) if name in (_ITEM, _VALUES) else value
+
+
+def _put(members: Any) -> PutRecord:
     if type(members) is not dict:
         raise RecordError("this is not an object")
     unknown = members.keys() - {_ITEM, _CONDITION, _NAMES, _VALUES}
@@ -61,18 +68,17 @@ def _put(members: Any, read: Callable[[Any], Any]) -> PutRecord:
         names = _mapping(members[_NAMES], _NAMES)
         condition[_NAMES] = {name: _text(each, _NAMES) for name, each in names.items()}
     if _VALUES in members:
-        condition[_VALUES] = dict(_mapping(read(members[_VALUES]), _VALUES))
-    return PutRecord(canonical(read(members[_ITEM]), _ITEM), condition)
+        condition[_VALUES] = _mapping(members[_VALUES], _VALUES)
+    return PutRecord(canonical(members[_ITEM], _ITEM), condition)
 
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise RecordError(f"{name} is not text")
-    return str(value)
+    return value
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
-    try:
-        return dict(value.items())
-    except AttributeError:
-        raise RecordError(f"{name} is not an object") from None
+    if type(value) is not dict:
+        raise RecordError(f"{name} is not an object")
+    return dict(value)
