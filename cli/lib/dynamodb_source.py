@@ -92,7 +92,7 @@ class DynamoDBSource:
         """Check that the table has a stream with new images.
 
         Raises:
-            CommandError: The table has no such stream.
+            CommandError: The table has no stream, or one without new images.
         """
         view = self.description.get("StreamSpecification", {}).get("StreamViewType")
         if view not in _VIEWS:
