@@ -93,6 +93,7 @@ _NUMBER: Final = re.compile(r"-?[0-9][0-9A-Za-z_.:+-]*")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9](?:_?[0-9])*)(?:\.(?:[0-9](?:_?[0-9])*)?)?(?:[dD][+-]?[0-9]+)?")
 _NULL: Final = re.compile(
     r"null(?:\.(?:null|bool|int|float|decimal|timestamp|symbol|string|clob|blob|list|sexp|struct))?"
+    r"(?![A-Za-z0-9_$])"
 )
 _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(\r?\n)|(.))", re.DOTALL
@@ -174,7 +175,7 @@ class _Parser:
 
     def _symbol(self) -> tuple[str, bool] | None:
         """Read a symbol and the space behind it. Return it, and whether it was quoted; None if none is there."""
-        if (match := _NULL.match(self._text, self._at)) and not _IDENTIFIER.match(self._text, match.end()):
+        if match := _NULL.match(self._text, self._at):
             self._end(match)
             return "null", False
         if match := _IDENTIFIER.match(self._text, self._at):

@@ -18,6 +18,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampl
     [
         "$10",
         "null",
+        "null1",
+        "nulls",
         "a'b",
         '"',
         "\\",

@@ -169,6 +169,15 @@ def test_empty_lines_and_version_markers_are_no_records() -> None:
     assert [BOOK] * 2 == read(b"$ion_1_0\n\n" + BOOK_IN_ION + b"\r\n" + BOOK_IN_ION[9:], "ION")
 
 
+@pytest.mark.parametrize(
+    "name", ["null", "null1", "nullable", "null.string", "true", "nan", "$1", "$a", "a-b"]
+)
+def test_any_name_of_an_attribute_is_written_and_read(name: str) -> None:
+    item: Item = {name: {"M": {name: {"S": name}}}}
+
+    assert [item] == read(encode_item(item, "ION"), "ION")
+
+
 def test_ion_numbers_become_canonical() -> None:
     assert [{"a": {"N": "0"}, "b": {"N": "5"}, "c": {"NULL": True}, "d": {"N": "0.015"}}] == read(
         b"{Item:{a:-0., b:5, c:null.string, d:1.50d-2}}", "ION"
