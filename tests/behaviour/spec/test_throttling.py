@@ -1,6 +1,5 @@
 """Requests beyond the throughput of a table, as boto3 sees them."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,6 @@ import foldb
 from foldb.embedded import Server
 from tests.support.tables import table_request
 
-LOADED = 3000 if os.environ.get("FOLDB_SOAK") else 250
 _ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/Cars"
 
 
@@ -163,7 +161,8 @@ def test_a_throttled_write_is_not_in_the_log(client: Any, server: Server) -> Non
 
 
 @pytest.mark.spec("S67")
-def test_boto3_loads_a_table_within_its_throughput(server: Server, client: Any) -> None:
+@pytest.mark.parametrize("count", [250, pytest.param(3000, marks=pytest.mark.soak)])
+def test_boto3_loads_a_table_within_its_throughput(server: Server, client: Any, count: int) -> None:
     """With boto3's default retries no call of the program fails, and the table takes 100 items a second."""
     client.create_table(**table_request("Cars", "pk:S") | provisioned(100, 100))
     loader = boto3.client("dynamodb", **server.boto3)
@@ -172,11 +171,11 @@ def test_boto3_loads_a_table_within_its_throughput(server: Server, client: Any) 
     with ThreadPoolExecutor(4) as threads:
         list(
             threads.map(
-                lambda n: loader.put_item(TableName="Cars", Item={"pk": serialize(str(n))}), range(LOADED)
+                lambda n: loader.put_item(TableName="Cars", Item={"pk": serialize(str(n))}), range(count)
             )
         )
     seconds = time.monotonic() - start
     loader.close()
-    assert seconds > LOADED / 100 - 1.1  # the first second of capacity is there at the start
+    assert seconds > count / 100 - 1.1  # the first second of capacity is there at the start
     found = served(lambda: client.scan(TableName="Cars", Select="COUNT"))
-    assert LOADED == found["Count"]
+    assert count == found["Count"]

@@ -3,7 +3,6 @@
 A steady rate shows after the capacity of the first second is used.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from foldb.server.throttling.meters import NO_SLOT, Access, Limit, Meter, Policy
 START_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
 KB = 1024
-PATTERNS = 10_000 if os.environ.get("FOLDB_SOAK") else 500
 
 
 def definition(read: int = 0, write: int = 0, **members: Any) -> TableDefinition:
@@ -198,9 +196,10 @@ def traffic(dice: random.Random, meter: Meter) -> list[Taken]:
 
 
 @pytest.mark.spec("S59", "S62", served=False)
-def test_random_traffic_never_exceeds_a_limit() -> None:
+@pytest.mark.parametrize("patterns", [500, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_random_traffic_never_exceeds_a_limit(patterns: int) -> None:
     """Over any span: the rate, the depth of the bucket, and one request."""
-    for seed in range(PATTERNS):
+    for seed in range(patterns):
         dice = random.Random(f"traffic {seed}")
         read, write = dice.choice((1, 10, 3000, 40_000)), dice.choice((1, 10, 1000, 40_000))
         policy = Policy(burst_ms=dice.choice((0, 300_000)), borrows=dice.random() < 0.5)
