@@ -193,6 +193,13 @@ ReadPast: TypeAlias = Callable[[PartitionCut, PastRead, OnPast], None]
 """Reads the past of a partition; see `PartitionWithHistory.as_of`."""
 
 
+class LogPast(NamedTuple):
+    """The past of a partition, and the offset from which its log has it."""
+
+    read: ReadPast
+    begin: Callable[[], int]
+
+
 class PartitionWithHistory(FedPartition, Protocol):
     """A partition whose past can be read."""
 

@@ -1,5 +1,5 @@
 """The duties of a partition's owner: relay messages, propose timed commands, abort undecided transactions."""
 
-from .owner import Owner
+from .owner import Owner, OwnerSettings
 
-__all__ = ["Owner"]
+__all__ = ["Owner", "OwnerSettings"]

@@ -12,6 +12,7 @@ owner with nothing to do proposes nothing: an idle log stays idle.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ...log.commands import Abandon, Context, DefineTable, Entry
@@ -30,15 +31,28 @@ _RETRY_SECONDS: Final = 1.0
 _OWNER: Final = Context(request_id="")
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerSettings:
+    """The settings of an owner's duties.
+
+    Attributes:
+        raises_level, table_delay, sweep_interval: See Timers.
+        lag_ms: See Relays.
+    """
+
+    raises_level: bool = True
+    table_delay: float = 0.0
+    sweep_interval: float | None = 60.0
+    lag_ms: int = 0
+
+
 class Owner:
     """Acts for one partition, from `start` to `close`.
 
     Args:
         worker: The partition's worker on this node.
         partitions: All partitions, by id, as this node reaches them; the caller may replace elements.
-        raises_level, table_delay: See Timers.
-        sweep_interval: See Timers.
-        lag_ms: See Relays.
+        settings: The delays of its duties.
         files: The files of exports, imports and bulk operations; without them none runs.
     """
 
@@ -46,13 +60,10 @@ class Owner:
         self,
         worker: Worker,
         partitions: Sequence[PartitionWithHistory],
+        settings: OwnerSettings,
         *,
         clock: Callable[[], int],
         scheduler: Scheduler,
-        raises_level: bool = True,
-        table_delay: float = 0.0,
-        sweep_interval: float | None = 60.0,
-        lag_ms: int = 0,
         files: JobFiles | None = None,
     ) -> None:
         self._worker = worker
@@ -65,13 +76,13 @@ class Owner:
             worker.state,
             clock=clock,
             scheduler=scheduler,
-            raises_level=raises_level,
-            table_delay=table_delay,
-            sweep_interval=sweep_interval,
+            raises_level=settings.raises_level,
+            table_delay=settings.table_delay,
+            sweep_interval=settings.sweep_interval,
             restore=self._restores.begin,
         )
         self._relays = Relays(
-            worker, worker.state, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
+            worker, worker.state, partitions, clock=clock, scheduler=scheduler, lag_ms=settings.lag_ms
         )
         self._aborts = TransactionAborts(worker, worker.state, clock=clock, scheduler=scheduler)
 

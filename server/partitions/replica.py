@@ -20,10 +20,10 @@ from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState
 from ...materializer.foundation import initial_state
 from ...materializer.history.history import FOLDER as HISTORY_FOLDER
-from ...materializer.history.requests import PartitionWithHistory
+from ...materializer.history.requests import LogPast, PartitionWithHistory
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
-from ...materializer.owner import Owner
+from ...materializer.owner import Owner, OwnerSettings
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots, newest_positions
@@ -202,8 +202,7 @@ class Partitions:
             changes,
             retention_ms=self._settings.stream_retention_ms,
             recent_bytes=_RECENT_BYTES // self.count,
-            read_past=lambda *read: partition.as_of(*read),
-            log_begin=lambda: self.log.begin(partition_id),
+            past=LogPast(lambda *read: partition.as_of(*read), lambda: self.log.begin(partition_id)),
         )
         worker = self._worker(partition_id, state, feed)
         if not self._is_shared:
@@ -385,11 +384,13 @@ class Partitions:
         return Owner(
             worker,
             self._peers,
+            OwnerSettings(
+                raises_level=not self._is_shared,
+                table_delay=settings.table_delay_ms / 1000,
+                sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
+                lag_ms=settings.index_lag_ms,
+            ),
             clock=self._clock,
             scheduler=self._loop,
-            raises_level=not self._is_shared,
-            table_delay=settings.table_delay_ms / 1000,
-            sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
-            lag_ms=settings.index_lag_ms,
             files=self.job_files,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from ...materializer.fold.state import PartitionState
-from ...materializer.history.requests import ReadPast
+from ...materializer.history.requests import LogPast
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import FoldbError
 from ...model.sequence_numbers import SequenceNumber, number_before
@@ -59,11 +59,10 @@ class ChangeWriter:
         *,
         retention_ms: int,
         recent_bytes: int,
-        read_past: ReadPast | None = None,
-        log_begin: Callable[[], int] = lambda: 0,
+        past: LogPast | None = None,
     ) -> None:
         self.trim_horizon = 0
-        self.repairs = Repairs(read_past, state, scheduler, self._trimmed)
+        self.repairs = Repairs(None if past is None else past.read, state, scheduler, self._trimmed)
         self._writing: SerialExecutor = InlineExecutor()
         self._reading: SerialExecutor = InlineExecutor()
         self._store = store
@@ -71,7 +70,7 @@ class ChangeWriter:
         self._state = state
         self._retention_ms = retention_ms
         self._recent_bytes = recent_bytes
-        self._log_begin = log_begin
+        self._past = past
         if store.durable_offset < state.next_offset:
             # The stored changes end before the state begins. They leave a gap, so none of them is served.
             store.reset()
@@ -228,7 +227,7 @@ class ChangeWriter:
 
     def _trimmed(self) -> SequenceNumber:
         """Return the sequence number up to which the log has no records."""
-        return number_before(self._log_begin())
+        return number_before(0 if self._past is None else self._past.begin())
 
     def _remove_ended_tables(self) -> list[Segments]:
         """Remove the tables whose capture periods have all ended before the retention horizon."""

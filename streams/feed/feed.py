@@ -30,7 +30,7 @@ from ...materializer.feed_requests import (
 from ...materializer.fold.feed.capture import CapturePeriod
 from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
-from ...materializer.history.requests import ReadPast
+from ...materializer.history.requests import LogPast
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
 from ...model.sequence_numbers import number_before
@@ -57,8 +57,7 @@ class Feed:
         store: The store of changes.
         retention_ms: How much log time changes are kept; 0 for no limit.
         recent_bytes: Approximate memory that the newest changes may take.
-        read_past: Reads the past of the partition, to rebuild damaged segments.
-        log_begin: Returns the offset of the first record that the log has.
+        past: The past of the partition, to rebuild damaged segments.
 
     Attributes:
         repairs: The repairs of damaged segments.
@@ -73,8 +72,7 @@ class Feed:
         *,
         retention_ms: int = 0,
         recent_bytes: int = 64 << 20,
-        read_past: ReadPast | None = None,
-        log_begin: Callable[[], int] = lambda: 0,
+        past: LogPast | None = None,
     ) -> None:
         self._state = state
         self._position = position
@@ -85,8 +83,7 @@ class Feed:
             state,
             retention_ms=retention_ms,
             recent_bytes=recent_bytes,
-            read_past=read_past,
-            log_begin=log_begin,
+            past=past,
         )
         self.repairs = self._writer.repairs
         self._tables = self._writer.tables

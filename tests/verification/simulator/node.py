@@ -14,7 +14,7 @@ from foldb.materializer.consistent_partition import ConsistentPartition
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.long_reads import LongReads
-from foldb.materializer.owner import Owner
+from foldb.materializer.owner import Owner, OwnerSettings
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.materializer.worker import Worker
 from foldb.server.partitions.past_reads import HistoricalPartition, PastReads
@@ -147,11 +147,9 @@ class Node:
         return Owner(
             worker,
             self._partitions,
+            OwnerSettings(table_delay=0.5, sweep_interval=None, lag_ms=self._world.index_lag_ms),
             clock=self.process.clock,
             scheduler=self.process,
-            table_delay=0.5,
-            sweep_interval=None,
-            lag_ms=self._world.index_lag_ms,
         )
 
 

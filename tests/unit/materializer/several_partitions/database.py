@@ -9,7 +9,7 @@ from foldb.materializer.consistent_partition import ConsistentPartition
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.long_reads import LongReads
-from foldb.materializer.owner import Owner
+from foldb.materializer.owner import Owner, OwnerSettings
 from foldb.materializer.partition import ResultPosition
 from foldb.materializer.worker import Worker
 from foldb.model.errors import ServiceUnavailableError
@@ -63,9 +63,9 @@ class Database:
         return Owner(
             self.workers[number],
             self.partitions,
+            OwnerSettings(**self.owner_settings),
             clock=self.loop.clock,
             scheduler=self.loop,
-            **self.owner_settings,
         )
 
     @property

@@ -19,6 +19,7 @@ from foldb.materializer.feed_requests import Changes, FeedRequest, ReadChanges
 from foldb.materializer.history.epochs import Epochs, memory_history
 from foldb.materializer.history.history import PartitionCut
 from foldb.materializer.history.reads import read_past
+from foldb.materializer.history.requests import LogPast
 from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.snapshots import Snapshots
@@ -145,8 +146,7 @@ class Life:
             store,
             retention_ms=self.retention_ms,
             recent_bytes=6000,
-            read_past=self.read_past,
-            log_begin=lambda: self.log_begin,
+            past=LogPast(self.read_past, lambda: self.log_begin),
         )
         self.worker = Worker(
             self.log,
