@@ -250,7 +250,7 @@ def test_only_one_module_of_the_command_line_reads_the_environment() -> None:
     readers = [
         path.name
         for path in cli.rglob("*.py")
-        if re.search(r"environ|getenv|envvar", path.read_text("utf-8"))
+        if re.search(r"environ\b|getenv|envvar", path.read_text("utf-8"))
     ]
 
     assert ["settings.py"] == readers

@@ -100,7 +100,8 @@ def simple(shape_name: str) -> Any:
     shape = service._SHAPES.get(shape_name, {"type": "map"})
     if "enum" in shape:
         return shape["enum"][0]
-    kinds: dict[str, Any] = {"string": "pk", "list": [], "map": {}, "boolean": True, "integer": 1, "long": 1}
+    kinds: dict[str, Any] = {"string": "pk", "list": [], "map": {}, "boolean": True}
+    kinds |= {"integer": 1, "long": 1, "double": 1.5}
     return filled(shape_name) if shape["type"] == "structure" else kinds[shape["type"]]
 
 

@@ -34,7 +34,6 @@ BUGS = [
     *in_throttling.BUGS,
     *in_trims.BUGS,
     *in_undo.BUGS,
-    *in_exports.BUGS,
     *in_table_commands.BUGS,
     *in_exports.BUGS,
     *in_workers.BUGS,
