@@ -24,10 +24,10 @@ from .job_files import JobFiles
 from .jobs import Jobs
 from .relays import Relays
 from .restores import Restores
-from .timers import Proposer, Timers
+from .timers import Timers
 
 _PROPOSAL_BYTES: Final = 64
-_RETRY_SECONDS: Final = 1.0
+_RETRY_MS: Final = 1_000
 _OWNER: Final = Context(request_id="")
 
 
@@ -115,16 +115,22 @@ class Owner:
 
 
 class TransactionAborts:
-    """Proposes to abort transactions undecided for too long. The fold decides by log time, not by this clock."""
+    """Proposes to abort transactions undecided for too long. The fold decides by log time.
+
+    A clock that was set back stops log time, up to where the clock was before. So the wait is measured by the timer
+    too, and if a proposal does not move log time, an entry names a later one.
+    """
 
     def __init__(
-        self, partition: Proposer, state: PartitionState, *, clock: Callable[[], int], scheduler: Scheduler
+        self, worker: Worker, state: PartitionState, *, clock: Callable[[], int], scheduler: Scheduler
     ) -> None:
-        self._partition = partition
+        self._worker = worker
         self._state = state
         self._clock = clock
         self._scheduler = scheduler
         self._timer: Cancellable | None = None
+        self._due_ms = 0  # the time at which the timer is due, if the clock is not set back
+        self._proposed_at_ms: int | None = None  # log time before the last proposal
         self._closed = False
 
     def schedule(self) -> None:
@@ -133,28 +139,31 @@ class TransactionAborts:
             return
         oldest = next(self._state.transactions.undecided(), None)
         if oldest is not None:
-            self._later(self._seconds_left(oldest[1]))
+            now_ms = max(self._clock(), self._state.log_time)
+            self._later(now_ms, max(0, oldest[1] + ABANDON_AFTER_MS - now_ms))
 
     def close(self) -> None:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
 
-    def _later(self, seconds: float) -> None:
-        self._timer = self._scheduler.call_later(seconds, self._propose)
-
-    def _seconds_left(self, started_ms: int) -> float:
-        """Return the seconds until a transaction can be aborted."""
-        return max(0, started_ms + ABANDON_AFTER_MS - self._clock()) / 1000
+    def _later(self, now_ms: int, wait_ms: int) -> None:
+        self._due_ms = now_ms + wait_ms
+        self._timer = self._scheduler.call_later(wait_ms / 1000, self._propose)
 
     def _propose(self) -> None:
         self._timer = None
+        now_ms = max(self._clock(), self._due_ms)
         undecided = list(self._state.transactions.undecided())
-        for transaction_number, started_ms in undecided:
-            if self._seconds_left(started_ms) == 0:
-                self._partition.submit(Abandon(transaction_number, _OWNER), _PROPOSAL_BYTES, _ignore)
+        due = [each for each in undecided if each[1] + ABANDON_AFTER_MS <= now_ms]
+        if due and self._state.log_time == self._proposed_at_ms:
+            self._worker.advance_time(due[-1][1] + ABANDON_AFTER_MS, _ignore)
+        self._proposed_at_ms = self._state.log_time if due else None
+        for transaction_number, _ in due:
+            self._worker.submit(Abandon(transaction_number, _OWNER), _PROPOSAL_BYTES, _ignore)
         if undecided and not self._closed:
-            self._later(max(_RETRY_SECONDS, self._seconds_left(undecided[0][1])))
+            left_ms = undecided[0][1] + ABANDON_AFTER_MS - now_ms
+            self._later(now_ms, max(_RETRY_MS, left_ms))
 
 
 def _ignore(*_: object) -> None:

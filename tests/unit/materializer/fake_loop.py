@@ -31,6 +31,10 @@ class FakeLoop:
         """Milliseconds since 1970."""
         return self._start + round(self._elapsed * 1000)
 
+    def set_back(self, seconds: int) -> None:
+        """Set the clock back. The timers go on."""
+        self._start -= seconds * 1000
+
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> None:
         if context is None:
             self._ready.append(lambda: callback(*args))

@@ -198,6 +198,27 @@ def test_a_transaction_with_an_unreachable_participant_is_aborted() -> None:
     assert not database.state(1).transactions.held
 
 
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_an_abort_does_not_wait_for_a_clock_set_back(is_begun: bool) -> None:
+    """The clock is set back by an hour after the transaction began, or before."""
+    database = Database()
+    table = database.create()
+    database.partitions[2] = Nowhere()
+    two = transact(put_in(database, 1, table), put_in(database, 2, table))
+
+    answers = database.submit(1, two) if is_begun else []
+    database.loop.settle()
+    database.loop.set_back(3600)
+    answers = answers if is_begun else database.submit(1, two)
+    database.loop.advance(9)
+    assert not answers
+    assert database.state(1).transactions.held
+    database.loop.advance(3)
+
+    assert isinstance(answers[0][0], TransactionRefused)
+    assert not database.state(1).transactions.held
+
+
 def test_a_participant_releases_an_aborted_transaction_later() -> None:
     database = Database()
     table = database.create()
