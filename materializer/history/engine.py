@@ -7,8 +7,11 @@ A batch is written whole or not at all, and after a crash the batches that remai
 change: a read at a cut gives the same answer while newer versions are written.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from ...log.local.writer import NO_SPACE
 from ...model.errors import FoldbError
 from ..fold.storage import Stored
 
@@ -17,8 +20,23 @@ class DamagedHistoryError(FoldbError):
     """The storage of a history cannot be read. The history is derived from the log: delete it and fold again."""
 
 
+class FullDiskError(FoldbError):
+    """The disk is full. The storage is intact up to the last batch: open it again when there is space."""
+
+
 class HistoryInUseError(FoldbError):
     """Another process has opened the history. One process opens it at a time."""
+
+
+@contextmanager
+def finding_full_disk() -> Iterator[None]:
+    """Raise FullDiskError in place of an OSError that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise FullDiskError(f"the disk is full: {error}") from error
+        raise
 
 
 class VersionCursor(Protocol):

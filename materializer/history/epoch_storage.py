@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem, create_file, read_all
-from .engine import Engine, HistoryInUseError
+from .engine import Engine, HistoryInUseError, finding_full_disk
 from .memory_engine import MemoryEngine
 
 _LIST: Final = "epochs"
@@ -31,7 +31,11 @@ class EpochStorage(Protocol):
         ...
 
     def write_list(self, text: bytes) -> None:
-        """Replace the list."""
+        """Replace the list.
+
+        Raises:
+            FullDiskError: The disk is full. The list is the one before.
+        """
         ...
 
     def numbers(self) -> list[int]:
@@ -39,7 +43,11 @@ class EpochStorage(Protocol):
         ...
 
     def open(self, number: int) -> Engine:
-        """Open the storage of an epoch, or create it."""
+        """Open the storage of an epoch, or create it.
+
+        Raises:
+            FullDiskError: The disk is full.
+        """
         ...
 
     def remove(self, numbers: Collection[int]) -> None:
@@ -68,15 +76,17 @@ class EpochFolder:
         """Open the folder of a partition, or create it.
 
         Raises:
+            FullDiskError: The disk is full.
             HistoryInUseError: Another process has opened the history.
         """
         self._folder = folder
         self._disk = SystemFilesystem()
-        folder.mkdir(mode=0o700, exist_ok=True, parents=True)
-        try:
-            self._lock = self._disk.lock(folder / _LOCK, b"")
-        except BlockingIOError as error:
-            raise HistoryInUseError(f"another process has opened the history in {folder}") from error
+        with finding_full_disk():
+            folder.mkdir(mode=0o700, exist_ok=True, parents=True)
+            try:
+                self._lock = self._disk.lock(folder / _LOCK, b"")
+            except BlockingIOError as error:
+                raise HistoryInUseError(f"another process has opened the history in {folder}") from error
 
     def read_list(self) -> bytes | None:
         """Return the list; None if it is missing or damaged."""
@@ -84,7 +94,8 @@ class EpochFolder:
 
     def write_list(self, text: bytes) -> None:
         """Replace the list."""
-        create_file(self._disk, self._folder / _LIST, _check(text) + text, replaces=True).close()
+        with finding_full_disk():
+            create_file(self._disk, self._folder / _LIST, _check(text) + text, replaces=True).close()
 
     def numbers(self) -> list[int]:
         """Return the numbers of all storages."""
@@ -94,7 +105,8 @@ class EpochFolder:
         """Open the storage of an epoch, or create it."""
         from .rocks_engine import RocksEngine  # the library of RocksDB: a serving process does not load it
 
-        return RocksEngine(self._folder / f"{number}")
+        with finding_full_disk():
+            return RocksEngine(self._folder / f"{number}")
 
     def remove(self, numbers: Collection[int]) -> None:
         """Delete storages. Reads under way may still use their files."""

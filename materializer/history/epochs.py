@@ -51,7 +51,7 @@ from .base import (
     state_base,
 )
 from .checkpoint import Identity, identity
-from .engine import DamagedHistoryError, Engine, HistoryInUseError
+from .engine import DamagedHistoryError, Engine, FullDiskError, HistoryInUseError
 from .epoch_storage import EpochFolder, EpochMemory, EpochStorage
 from .follower import STEP_S, Clock, End, Follower
 from .history import NotFoldedError, PartitionCut, TimeCut
@@ -180,7 +180,11 @@ class Epochs:
         self._void: frozenset[Void] = frozenset()
         self._next_number = 1 + max(storage.numbers(), default=0)
         self.history = EpochHistory(self, partition)
-        self._load()
+        try:
+            self._load()
+        except FullDiskError:
+            self._release_all()
+            raise
 
     @property
     def state(self) -> PartitionState:
@@ -195,6 +199,7 @@ class Epochs:
             FoldError: The fold failed on a record that is not declared void.
             NewerVersionError: A later release wrote the log.
             LogError: The log cannot be read.
+            FullDiskError: The disk is full. Call `abandon`, and open the history again when there is space.
         """
         if self._log.begin(self._partition) != self._begin:
             self._trim()
@@ -232,9 +237,26 @@ class Epochs:
                     epoch.follower.close()
             except DamagedHistoryError as error:
                 self._drop(epoch, str(error))
+            except FullDiskError:  # the next start folds from the checkpoint before
+                self._close(epoch)
             else:
                 self._close(epoch)
         self._storage.close()
+
+    def abandon(self) -> None:
+        """Release the storage without a write, as if the process were killed."""
+        self._release_all()
+        self._storage.close()
+
+    def _release_all(self) -> None:
+        for copy in self._copies:
+            copy.portions.close()
+            _release(copy.engine)
+        self._copies = []
+        for epoch in self._epochs:
+            if epoch.follower is not None:
+                epoch.follower.abandon()
+            self._close(epoch)
 
     # Beginning
 
@@ -243,7 +265,7 @@ class Epochs:
         saved = _read_list(self._storage)
         if saved["of"] == self._identity():
             self._epochs = [Epoch.from_json(entry) for entry in saved["epochs"]]
-        elif self._storage.numbers():
+        elif saved["of"]:
             logger.warning(
                 "the history of partition %d is folded again: it is of another log or release",
                 self._partition,
@@ -450,6 +472,8 @@ class Epochs:
             self._discard_copies()
             if copy.epoch is not None and copy.epoch.engine is not None and _is_damaged(copy.epoch.engine):
                 self._drop(copy.epoch, str(error))
+        except FullDiskError:  # not a fault of the snapshot
+            raise
         except HorizonError:  # a trim removed the last record of the snapshot: the next step finds it
             self._discard(copy)
         except Exception as error:
@@ -500,7 +524,7 @@ class Epochs:
     def _discard(self, copy: _Copy) -> None:
         self._copies.remove(copy)
         copy.portions.close()
-        copy.engine.close()
+        _release(copy.engine)
         self._storage.remove([copy.number])
 
     def _discard_copies(self) -> None:
@@ -550,7 +574,7 @@ class Epochs:
         self._idle.pop(epoch.number, None)
         epoch.history = epoch.follower = None
         if epoch.engine is not None:
-            epoch.engine.close()
+            _release(epoch.engine)
             epoch.engine = None
 
     def _close_idle(self) -> None:
@@ -706,6 +730,7 @@ def open_history(
 
     Raises:
         HistoryInUseError: Another process has opened the history.
+        FullDiskError: The disk is full.
     """
     with ExitStack() as stack:
         storage = EpochFolder(folder / f"{partition}")
@@ -777,6 +802,12 @@ def _is_after(epoch: Epoch, cut: PartitionCut) -> bool:
     if isinstance(cut, TimeCut):
         return epoch.time_ms > cut.time_ms
     return epoch.first > cut.offset
+
+
+def _release(engine: Engine) -> None:
+    """Close a storage. All that has to be durable was synced before, and the log has the rest."""
+    with suppress(DamagedHistoryError, FullDiskError):
+        engine.close()
 
 
 def _is_damaged(engine: Engine) -> bool:

@@ -8,6 +8,7 @@ power cut at most the time since then, which the log of commands has. One proces
 """
 
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +28,9 @@ from rocksdict import (
     WriteBatch,
 )
 
+from ...log.local.writer import NO_SPACE
 from ..fold.storage import Stored
-from .engine import DamagedHistoryError, HistoryInUseError
+from .engine import DamagedHistoryError, FullDiskError, HistoryInUseError
 from .version_keys import COLLECTION_PREFIX_BYTES
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ _CACHE_BYTES: Final = 64 << 20
 _BLOCK_BYTES: Final = 8 << 10
 _BUFFER_BYTES: Final = 32 << 20
 _LOCKED: Final = "/LOCK: "  # in RocksDB's message
+_FULL: Final = tuple(os.strerror(number) for number in NO_SPACE)
 _BLOOM_BITS: Final = 10  # one in a hundred keys without a version is searched on disk
 
 Result = TypeVar("Result")
@@ -53,6 +56,7 @@ class RocksEngine:
         A storage that is damaged or of a later RocksDB is deleted.
 
         Raises:
+            FullDiskError: The disk is full.
             HistoryInUseError: Another process has opened the storage.
         """
         self._folder = folder
@@ -111,10 +115,17 @@ class RocksEngine:
             family.compact_range(None, None)
 
     def close(self) -> None:
-        """Sync, and release the database. Another process can open it when the last cursor is freed."""
-        self._rows.close()
-        self._database.close()
+        """Sync, and release the database. Another process can open it when the last cursor is freed.
+
+        Raises:
+            FullDiskError, DamagedHistoryError: It was not synced. It is released.
+        """
+        rows, database = self._rows, self._database
         del self._rows, self._row_family, self._database
+        try:
+            _checked(rows.close)
+        finally:
+            _checked(database.close)
 
     def _generations(self) -> list[int]:
         names = [path.name for path in self._folder.glob("*")]
@@ -224,4 +235,6 @@ def _checked(call: Callable[[], Result]) -> Result:
     except Exception as error:
         if _LOCKED in str(error):
             raise HistoryInUseError(f"another process has opened the history: {error}") from error
+        if any(text in str(error) for text in _FULL):
+            raise FullDiskError(f"the disk is full: {error}") from error
         raise DamagedHistoryError(f"the history cannot be read: {error}") from error

@@ -22,7 +22,7 @@ from ...log.commands import Genesis, Position
 from ...log.local.filesystem import SystemFilesystem
 from ...log.local.reader import LogReader
 from ...materializer.fold.fold_record import Void
-from ...materializer.history.engine import DamagedHistoryError, HistoryInUseError
+from ...materializer.history.engine import DamagedHistoryError, FullDiskError, HistoryInUseError
 from ...materializer.history.epochs import EpochHistory, Epochs, open_history
 from ...materializer.history.history import NotFoldedError, PartitionCut
 from ...materializer.history.reads import read_past
@@ -45,6 +45,10 @@ NOT_FOLDED: Final = 3
 
 IDLE_S: Final = 1.0
 """The pause between two looks at a log that had nothing new. A read of newer records does not wait for it."""
+
+
+_FULL_S: Final = 2.0
+"""The pause after a full disk. Then the history is opened again: RocksDB writes nothing more after a failed write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Histories:
         self._loop = loop
         self._followers: dict[int, Epochs] = {}
         self._timers: dict[int, asyncio.Handle] = {}
+        self._full: set[int] = set()  # the partitions whose full disk was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
         """Return a history to read.
@@ -101,8 +106,17 @@ class Histories:
 
         Raises:
             HistoryInUseError: The process before this one has not ended yet.
+            NotFoldedError: The disk was full a moment ago.
+            FullDiskError: The disk is full.
             FoldbError: The log cannot be read.
         """
+        if partition_id in self._full and partition_id not in self._followers:
+            raise NotFoldedError("the disk is full")
+        follower = self._opened(partition_id)
+        follower.declare_void(void)
+        return follower.history
+
+    def _opened(self, partition_id: int) -> Epochs:
         follower = self._followers.get(partition_id)
         if follower is None:
             snapshots = None
@@ -111,8 +125,7 @@ class Histories:
                 snapshots = Snapshots(self._snapshots, SystemFilesystem(), partition_id, partitions)
             follower = open_history(self._folder, self._log, partition_id, snapshots)
             self._followers[partition_id] = follower
-        follower.declare_void(void)
-        return follower.history
+        return follower
 
     def repair(self, partition_id: int) -> bool:
         """Delete the damaged epochs of a history; return whether there are any."""
@@ -120,11 +133,13 @@ class Histories:
 
     def keep(self, partition_ids: Collection[int]) -> None:
         """Close the histories of all other partitions, and look at the log of these now."""
-        for partition_id in self._followers.keys() - set(partition_ids):
+        for partition_id in (self._followers.keys() | self._full) - set(partition_ids):
             timer = self._timers.pop(partition_id, None)
             if timer is not None:
                 timer.cancel()
-            self._followers.pop(partition_id).close()
+            self._full.discard(partition_id)
+            if partition_id in self._followers:
+                self._followers.pop(partition_id).close()
         for partition_id in self._followers:
             if partition_id in self._timers:
                 self._timers[partition_id].cancel()
@@ -137,16 +152,41 @@ class Histories:
     def follow(self, partition_id: int) -> None:
         """Fold for 5 ms now and in each turn up to the end of the log, then poll the log after each pause.
 
+        While the disk is full, try again after each pause.
+
         Raises:
             FoldbError: The log cannot be folded.
         """
         timer = self._timers.pop(partition_id, None)
         if timer is not None:
             timer.cancel()
-        if self._followers[partition_id].step():
+        try:
+            has_more = self._opened(partition_id).step()
+        except FullDiskError as error:
+            self.suspend(partition_id, error)
+            return
+        if has_more:
             self._timers[partition_id] = self._loop.call_soon(self.follow, partition_id)
         else:
+            self._full.discard(partition_id)
             self._timers[partition_id] = self._loop.call_later(IDLE_S, self.follow, partition_id)
+
+    def suspend(self, partition_id: int, error: FullDiskError) -> None:
+        """Release a history that cannot be written, and open it again after a pause. Nothing is folded again."""
+        if partition_id not in self._full:
+            logger.error(
+                "cannot write the history of partition %d: %s; its past is read again when there is space",
+                partition_id,
+                str(error),  # a kept exception would keep the storage open
+            )
+        self._full.add(partition_id)
+        follower = self._followers.pop(partition_id, None)
+        if follower is not None:
+            follower.abandon()
+        timer = self._timers.pop(partition_id, None)
+        if timer is not None:
+            timer.cancel()
+        self._timers[partition_id] = self._loop.call_later(_FULL_S, self.follow, partition_id)
 
 
 class HistoryServer(Frames):
@@ -184,13 +224,23 @@ class HistoryServer(Frames):
         """Read a cut. If it is not folded, begin to fold it at once.
 
         Raises:
-            NotFoldedError: The cut is not folded yet.
+            NotFoldedError: The cut is not folded yet, or the disk is full.
         """
+        try:
+            return self._read_or_fold(partition_id, cut, read, void)
+        except FullDiskError as error:
+            self._histories.suspend(partition_id, error)
+            raise NotFoldedError(str(error)) from error
+
+    def _read_or_fold(
+        self, partition_id: int, cut: PartitionCut, read: PastRead, void: Collection[Void]
+    ) -> tuple[PastAnswer | RequestError, Position]:
         history = self._histories.open(partition_id, void)
         try:
             return read_past(history, cut, read, self._partitions)
         except NotFoldedError:
             self._histories.follow(partition_id)
+            history = self._histories.open(partition_id, void)
             return read_past(history, cut, read, self._partitions)
         except DamagedHistoryError as error:
             if not self._histories.repair(partition_id):
