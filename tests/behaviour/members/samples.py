@@ -810,9 +810,10 @@ def of_jobs() -> list[Sample]:
     ]
 
 
-def samples() -> list[Sample]:
+@cache
+def samples() -> tuple[Sample, ...]:
     """All samples."""
-    return [
+    return (
         *ITEMS,
         *of_statements(),
         *PAGES,
@@ -821,4 +822,4 @@ def samples() -> list[Sample]:
         *of_streams(),
         *of_backups(),
         *of_jobs(),
-    ]
+    )
