@@ -1,6 +1,7 @@
 """Errors of the operating system: ports, folders, disks, terminals, pipes.
 
-Each command is a process. Root passes every permission check, so processes that must fail drop its privileges.
+Each command is a process. Root passes every permission check, so a process that needs a refused permission drops its
+privileges; the others are forks.
 """
 
 import ctypes
@@ -21,6 +22,7 @@ from tests.behaviour.cli.terminals import on_a_terminal
 from tests.behaviour.cli.test_processes import heeding_interrupts
 from tests.behaviour.cli.test_refusals import check, contents
 from tests.support.served import FOLDB
+from tests.support.served import foldb as run_foldb
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -84,7 +86,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 def test_a_port_that_is_taken_is_named_and_no_folder_is_made(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        refused = unprivileged("serve", "--db", tmp_path / "data", "--port", port)
+        refused = run_foldb("serve", "--db", tmp_path / "data", "--port", port)
 
     check(
         refused,
@@ -135,7 +137,7 @@ def test_a_read_only_disk_is_refused_where_something_is_to_be_written(
 ) -> None:
     place = mount("--bind", "-o", "ro", music)
     before = contents(music)
-    refused = unprivileged(*arguments.split(), "--db", place)
+    refused = run_foldb(*arguments.split(), "--db", place)
 
     check(
         refused, 8, "Read-only file system: `foldb log` and `foldb verify` only read; for other commands copy"
@@ -145,7 +147,7 @@ def test_a_read_only_disk_is_refused_where_something_is_to_be_written(
 
 def test_a_read_only_disk_is_read(music: Path, mount: Callable[..., Path]) -> None:
     place = mount("--bind", "-o", "ro", music)
-    read = unprivileged("verify", "--db", place)
+    read = run_foldb("verify", "--db", place)
 
     assert 0 == read.returncode, read.stderr
     assert read.stdout
@@ -154,7 +156,7 @@ def test_a_read_only_disk_is_read(music: Path, mount: Callable[..., Path]) -> No
 def test_a_full_disk_is_refused_before_a_log_begins(mount: Callable[..., Path]) -> None:
     place = mount("-t", "tmpfs", "-o", "size=16k", "tmpfs")
     (place / "ballast").write_bytes(bytes(12 * 1024))
-    refused = unprivileged("serve", "--db", place / "data", "--port", "0")
+    refused = run_foldb("serve", "--db", place / "data", "--port", "0")
 
     assert (8, "") == (refused.returncode, refused.stdout)
     assert refused.stderr.endswith(": make room, then start again\n")
@@ -165,14 +167,14 @@ def test_a_write_that_finds_a_full_disk_says_so(music: Path, mount: Callable[...
     place = mount("-t", "tmpfs", "-o", "size=128k", "tmpfs")
     for path in music.iterdir():
         (place / path.name).write_bytes(path.read_bytes())
-    before = unprivileged("scan", "Music", "--db", place).stdout
+    before = run_foldb("scan", "Music", "--db", place).stdout
     item = '{"Artist": "A", "Song": "B", "text": "' + "x" * 120_000 + '"}'
-    refused = unprivileged("-q", "item", "put", "Music", item, "--db", place)
+    refused = run_foldb("-q", "item", "put", "Music", item, "--db", place)
 
     assert (8, "") == (refused.returncode, refused.stdout)
     assert "The disk is full. Writes succeed again by themselves when there is space." in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert before == unprivileged("scan", "Music", "--db", place).stdout
+    assert before == run_foldb("scan", "Music", "--db", place).stdout
 
 
 @pytest.mark.parametrize("arguments", ["log cat", "scan Music -o table", "sample show music"])
@@ -216,8 +218,8 @@ def test_output_without_a_stdout_is_not_written_into_the_log(music: Path) -> Non
     put = without("<&- >&- 2>&-", "item", "put", "Music", '{"Artist": "A", "Song": "B"}', "--db", music)
 
     assert (0, 0) == (read.returncode, put.returncode)
-    assert 4 == unprivileged("-q", "scan", "Music", "--db", music).stdout.count("\n")
-    assert 0 == unprivileged("verify", "--db", music).returncode
+    assert 4 == run_foldb("-q", "scan", "Music", "--db", music).stdout.count("\n")
+    assert 0 == run_foldb("verify", "--db", music).returncode
 
 
 def test_where_there_is_no_stdin_none_is_read(music: Path) -> None:
@@ -225,11 +227,11 @@ def test_where_there_is_no_stdin_none_is_read(music: Path) -> None:
 
 
 def test_a_question_without_a_terminal_is_answered_no(music: Path) -> None:
-    asked = unprivileged("table", "delete", "Music", "--db", music, stdin=subprocess.DEVNULL)
+    asked = run_foldb("table", "delete", "Music", "--db", music)
 
     assert (2, "") == (asked.returncode, asked.stdout)
     assert asked.stderr.endswith("[y/N] \nfoldb: there was no answer, and nothing was done: give --yes\n")
-    assert 3 == unprivileged("-q", "scan", "Music", "--db", music).stdout.count("\n")
+    assert 3 == run_foldb("-q", "scan", "Music", "--db", music).stdout.count("\n")
 
 
 def test_words_that_are_not_utf8_are_refused(music: Path) -> None:
@@ -266,7 +268,7 @@ def test_a_server_that_is_not_foldb_is_not_taken_for_it(answer: bytes, says: str
 
         thread = threading.Thread(target=serve)
         thread.start()
-        refused = unprivileged("table", "list", "--db", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        refused = run_foldb("table", "list", "--db", f"http://127.0.0.1:{listener.getsockname()[1]}")
         thread.join()
 
     check(refused, 8, f"answers {says}, which no DynamoDB endpoint does: is it foldb, and is that its port?")

@@ -20,7 +20,7 @@ from tests.verification.crash.recorded import recorded
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 SEEDS = range(10 if SOAK else 1)
-CYCLES = 12 if SOAK else 3
+CYCLES = 12 if SOAK else 2
 WRITERS = 8
 # A trim takes as long as about so many writes.
 TRIM_WRITES = 2000

@@ -25,7 +25,7 @@ from tests.verification.histories.witness import witness
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
 SEEDS = range(25 if SOAK else 1)
-RUNS, ANSWERS = (10, 4200) if SOAK else (3, 4000)
+RUNS, ANSWERS = (10, 4200) if SOAK else (2, 4000)
 CUT_SEEDS = range(10 if SOAK else 1)
 CUTS, ANSWERS_BEFORE_CUT = (20, 500) if SOAK else (3, 400)
 
