@@ -19,7 +19,7 @@ from ...materializer.history.requests import Difference
 from ...materializer.owner.job_files import ExportOutput, InputPage, JobInput, OutputProgress
 from ...model.errors import JobFailedError, RequestError
 from ...model.jobs import Job
-from ...model.limits import Limits
+from ...model.limits import Limits, limits_named
 from ...model.tables import TableDefinition, index_key_error
 from ...model.values import dump, load
 from ...streams.feed.serial_executor import SerialExecutor
@@ -44,13 +44,13 @@ class BucketFiles:
     Args:
         root: The folder of --buckets; None if the server has none. Then every job fails.
         executor: Runs the work.
-        limits: The limits of the database.
+        limits: The name of the limits of the database. A fold refuses a name of a later version before a job runs.
 
     Attributes:
         executor: Runs the work.
     """
 
-    def __init__(self, root: Path | None, executor: SerialExecutor, limits: Limits) -> None:
+    def __init__(self, root: Path | None, executor: SerialExecutor, limits: str) -> None:
         self._root = root
         self.executor = executor
         self._limits = limits
@@ -66,7 +66,8 @@ class BucketFiles:
     def open_input(self, job: Job, definition: TableDefinition, place: Any) -> JobInput:
         with _failures():
             source = job.request["S3BucketSource" if job.kind == "import" else "InputS3Configuration"]
-            return _Input(BucketFolder(self._root, source["S3Bucket"]), job, definition, place, self._limits)
+            limits = limits_named(self._limits)
+            return _Input(BucketFolder(self._root, source["S3Bucket"]), job, definition, place, limits)
 
     def write_report(self, job: Job, number: int, errors: Sequence[dict[str, Any]]) -> None:
         target = job.request["OutputS3Configuration"]

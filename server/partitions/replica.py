@@ -28,7 +28,6 @@ from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
-from ...model.limits import limits_named
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
 from ..buckets.job_files import BucketFiles
 from ..history.process import HistoryProcess
@@ -181,7 +180,7 @@ class Partitions:
         self.job_files = BucketFiles(
             settings.buckets,
             ThreadExecutor("files of jobs", deliver),
-            limits_named(log.genesis(0).limits),
+            log.genesis(0).limits,
         )
         self.past_reads = PastReads(self._past_reader(deliver), loop, log, self._is_shared)
 

@@ -504,7 +504,7 @@ BUGS = [
         "a read shows entries appended after its start",
         """
 @ log/local/history.py
-             last = None
+             noted = None
 -            end = self._end(header, limit)
 +            end = self.size(header)
 """,
