@@ -5,6 +5,7 @@ request ──► definition of the source ──► DefineTable with a CreateTa
 
 from collections.abc import Callable
 from functools import partial
+from math import isfinite
 from typing import Any, NamedTuple
 
 from ...materializer.fold.state import Table
@@ -73,6 +74,8 @@ def restorable_time(database: Database, source: TableDefinition, seconds: float,
     """
     assert source.recovery is not None, "the recovery is enabled"
     earliest_ms = restorable_from(source.recovery, now_ms, database.log.horizon_ms or 0)
+    if not isfinite(seconds * 1000):
+        return None
     time_ms = round(seconds * 1000)
     if time_ms // 1000 == earliest_ms // 1000:
         time_ms = max(time_ms, earliest_ms)

@@ -40,10 +40,16 @@ def check_prefix(prefix: str, member: str) -> None:
         raise ValidationError(
             f"{member} cannot be a path of the bucket's folder: its parts must not be empty, `.` or `..`"
         )
+    if not _is_unicode(prefix):
+        raise ValidationError(f"{member} is not valid Unicode")
+
+
+def _is_unicode(text: str) -> bool:
     try:
-        prefix.encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise ValidationError(f"{member} is not valid Unicode") from None
+        return False
+    return True
 
 
 class BucketFolder:
@@ -95,7 +101,7 @@ class BucketFolder:
         """Yield the keys of the files that begin with a prefix, in order.
 
         Raises:
-            JobFailedError: A symbolic link leads out of the bucket.
+            JobFailedError: A symbolic link leads out of the bucket, or the name of a file is not valid Unicode.
         """
         begin = self.path / prefix.rpartition("/")[0]
         self._check_inside(begin)
@@ -104,6 +110,8 @@ class BucketFolder:
             below = Path(folder).relative_to(self.path)
             found += [key for name in names if (key := (below / name).as_posix()).startswith(prefix)]
         for key in sorted(found):
+            if not _is_unicode(key):
+                raise JobFailedError("S3InvalidKey", f"The name of a file is not valid Unicode: {key!a}")
             self.file(key)
             yield key
 

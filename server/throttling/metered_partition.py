@@ -248,6 +248,8 @@ class MeteredPartition:
                 del self._tables[table_id]
             return None
         if meters is None:
+            if len(self._tables) >= len(self._state.tables):  # some of them are of dropped tables
+                self._tables = {id_: each for id_, each in self._tables.items() if id_ in self._state.tables}
             meters = TableMeters(table.definition, self._state.limits, self._policy, self._clock())
             self._tables[table_id] = meters
         elif meters.definition is not table.definition:

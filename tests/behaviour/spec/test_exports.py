@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 import foldb
+from tests.support.raw import ask
 from tests.support.tables import table_request
 
 PITR = {"PointInTimeRecoveryEnabled": True}
@@ -316,6 +318,17 @@ def test_impossible_exports_are_refused(jobs: Jobs) -> None:
 
 
 @pytest.mark.spec("X12")
+def test_a_time_that_is_too_large_is_refused(jobs: Jobs) -> None:
+    for seconds in (1e308, -1e308):
+        request = {"TableArn": jobs.arn(jobs.create()), "S3Bucket": BUCKET, "ExportTime": seconds}
+
+        answer = ask(jobs.client.meta.endpoint_url, "ExportTableToPointInTime", request)
+
+        assert 400 == answer.status
+        assert answer.body["__type"].endswith("#InvalidExportTimeException")
+
+
+@pytest.mark.spec("X12")
 def test_a_missing_bucket_fails_the_job(jobs: Jobs) -> None:
     source, target = jobs.create(1), jobs.name()
 
@@ -366,6 +379,19 @@ def test_a_link_out_of_a_bucket_is_not_followed(jobs: Jobs, tmp_path: Path) -> N
     assert [("FAILED", "S3AccessDenied")] * 2 == [(end["ExportStatus"], end["FailureCode"]) for end in ends]
     assert [("FAILED", "S3AccessDenied")] * 2 == [(end["ImportStatus"], end["FailureCode"]) for end in made]
     assert ["secret.json"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.spec("X12")
+def test_a_file_whose_name_is_no_unicode_fails_the_job(jobs: Jobs) -> None:
+    target = jobs.create()
+    jobs.write("odd/named", {"Item": {"pk": {"S": "p"}, "sk": {"N": "1"}}})
+    folder = jobs.buckets / BUCKET / "odd"
+    (folder / "named").rename(folder / os.fsdecode(b"\xff.json"))
+
+    made, put = jobs.import_table("odd/", jobs.name()), jobs.bulk(target, "odd/")
+
+    assert ("FAILED", "S3InvalidKey") == (made["ImportStatus"], made["FailureCode"])
+    assert ("FAILED", "S3InvalidKey") == (put["BulkOperationStatus"], put["FailureCode"])
 
 
 @pytest.mark.spec("X12")
