@@ -24,6 +24,7 @@ from ..lib.export_targets import (
     LayoutFolder,
     LineFile,
     ParquetFolder,
+    check_libraries,
     format_of,
     json_line,
     line_encoder,
@@ -96,7 +97,6 @@ def export(
     """
     wanted = _Export(table, out, file_format or format_of(out), as_of, since, until, source)
     wanted.check()
-    out.parent.mkdir(parents=True, exist_ok=True)
     with resumable():
         if since is not None:
             row = _export_changes(session, wanted, since)
@@ -132,6 +132,7 @@ class _Export:
 
         Raises:
             CommandError: Two of them exclude each other.
+            MissingExtraError: The library for the format is not installed.
         """
         if self.since is None and self.until is not None:
             raise CommandError("--to needs --from: give --as-of for all items at a cut", ExitCode.USAGE)
@@ -150,6 +151,8 @@ class _Export:
                 "CSV with `foldb scan TABLE --all -o csv`",
                 ExitCode.USAGE,
             )
+        if not self.is_layout:
+            check_libraries(self.out, self.format)
 
     def state(self) -> StateFile:
         """Return the state of an interrupted run of the same command.
@@ -158,8 +161,6 @@ class _Export:
             CommandError: The output exists, or has the state of another export.
         """
         is_folder = self.is_layout or self.format == "parquet"
-        if is_folder:
-            self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f"{STATE}-{self.table}" if is_folder else self.out.with_name(self.out.name + STATE)
         names = ("table", "format", "as_of", "since", "until", "source")
         state = StateFile(path, {name: getattr(self, name) for name in names})

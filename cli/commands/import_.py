@@ -71,7 +71,10 @@ def import_(
     of: Annotated[
         str | None,
         typer.Option(
-            "--of", metavar="NAME", show_default="the same name", help="Import the exports of this table."
+            "--of",
+            metavar="NAME",
+            show_default="that of the only exports, or the same name",
+            help="Import the exports of this table.",
         ),
     ] = None,
     *,
@@ -88,7 +91,7 @@ def import_(
     """
     with resumable():
         try:
-            _import(session, table, source, create, (file_format, of or table, columns))
+            _import(session, table, source, create, (file_format, of, columns))
         except (DamagedFileError, DamagedExportError) as error:
             raise CommandError(f"{error}; the items before it are written", ExitCode.UNREACHABLE) from error
 
@@ -98,14 +101,14 @@ def _import(
     table: str,
     source: Path,
     create: str | None,
-    reading: tuple[FileFormat | None, str, CsvColumns],
+    reading: tuple[FileFormat | None, str | None, CsvColumns],
 ) -> None:
     file_format, of, columns = reading
     types: dict[str, str] = {}
 
     def files() -> list[SourceFile]:
         options = columns.options(source, types)
-        return files_of(source, file_format, options, of, is_typed=session.settings.typed)
+        return files_of(source, file_format, options, table, of, is_typed=session.settings.typed)
 
     files()  # an error of the source must not leave a table
     state = _state(table, source)

@@ -79,7 +79,7 @@ def load(
     options: LoadOptions,
     connections: Annotated[
         int,
-        typer.Option(min=1, max=1000, help="Number of connections: at most so many requests wait at once."),
+        typer.Option(min=1, max=1000, help="Number of connections, each with at most one request."),
     ] = 16,
 ) -> None:
     """Puts, gets, updates and queries are sent at a rate that does not depend on the answers (an open loop).

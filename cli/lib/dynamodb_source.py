@@ -244,11 +244,16 @@ def errors() -> Iterator[None]:
     except ClientError as error:
         details = error.response["Error"]
         is_missing = details["Code"] == "ResourceNotFoundException"
+        step = (
+            "Check the table's name, --region and --aws-profile."
+            if is_missing
+            else "Run the command again to continue."
+        )
         raise CommandError(
-            f"the source answers {details['Code']}: {details['Message']}. Nothing is lost: run the command again.",
+            f"the source answers {details['Code']}: {details['Message'].rstrip('.')}. {step}",
             ExitCode.NOT_FOUND if is_missing else ExitCode.UNREACHABLE,
         ) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ValueError) as error:  # botocore has no type of its own for a malformed address
         raise CommandError(
             f"the source cannot be read: {error}. Check --endpoint-url, --region and the AWS credentials.",
             ExitCode.UNREACHABLE,

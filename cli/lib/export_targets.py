@@ -46,6 +46,19 @@ def format_of(path: Path) -> FileFormat | None:
     return _BY_SUFFIX.get(path.with_suffix("").suffix if path.suffix in SUFFIXES else path.suffix)
 
 
+def check_libraries(path: Path, file_format: FileFormat | None) -> None:
+    """Check that the libraries for a file's format and compression are installed.
+
+    Raises:
+        MissingExtraError: The library is not installed.
+    """
+    if file_format == "parquet":
+        if not is_installed():
+            raise MissingExtraError("Parquet", "parquet")
+    else:
+        compressing(_NOWHERE, compression_of(path.name)).close()
+
+
 class ItemTarget(Protocol):
     """A target of items.
 
@@ -76,7 +89,6 @@ class LineFile:
         self._encode = encode
         self._stack = ExitStack()
         self._part = path.with_name(f"{path.name}.part")
-        compressing(_NOWHERE, compression_of(path.name)).close()  # raises if a library is missing
         self._file: BinaryIO = self._stack.enter_context(self._part.open("wb" if state is None else "r+b"))
         if state is not None:
             self._file.truncate(state["bytes"])
@@ -144,8 +156,6 @@ class ParquetFolder:
     """A folder of Parquet files: the key attributes as columns of text, and the item as DynamoDB JSON."""
 
     def __init__(self, folder: Path, keys: list[str], state: dict[str, Any] | None) -> None:
-        if not is_installed():
-            raise MissingExtraError("Parquet", "parquet")
         self.pending_bytes = 0
         self._folder = folder
         # A key attribute with the name of the last column is in that column only.

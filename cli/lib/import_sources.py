@@ -15,7 +15,7 @@ import orjson
 from ...model.cuts import time_text
 from ...model.tables import name_of
 from ...model.values import Item
-from ...server.buckets.compression import MissingExtraError, compression_of, open_compressed
+from ...server.buckets.compression import compression_of, open_compressed
 from ...server.buckets.export_layout import DataFile, Export, read_exports
 from ...server.buckets.item_files import (
     CsvOptions,
@@ -29,9 +29,8 @@ from ...server.buckets.item_files import (
     read_items,
     read_lines,
 )
-from ...streams.formats.parquet import is_installed
 from .errors import CommandError, ExitCode
-from .export_targets import ITEM_COLUMN, STATE, FileFormat, format_of
+from .export_targets import ITEM_COLUMN, STATE, FileFormat, check_libraries, format_of
 from .values import item_of, read_json
 
 Entry: TypeAlias = Item | ItemChange
@@ -59,14 +58,21 @@ class SourceFile(NamedTuple):
 
 
 def files_of(
-    path: Path, file_format: FileFormat | None, csv: CsvOptions, table: str, *, is_typed: bool
+    path: Path,
+    file_format: FileFormat | None,
+    csv: CsvOptions,
+    table: str,
+    of: str | None = None,
+    *,
+    is_typed: bool,
 ) -> list[SourceFile]:
     """Return the files of a source.
 
     Args:
         path: A file, or a folder of Parquet files or of exports.
         file_format: The format of the file. None: by its suffix.
-        table: The table whose exports are read, if the folder has those of several tables.
+        table: The table of the import.
+        of: The table whose exports are read. None: that of the only exports, or those with the name of `table`.
         is_typed: Whether the lines of plain JSON are DynamoDB JSON.
 
     Raises:
@@ -75,14 +81,14 @@ def files_of(
     """
     chosen = file_format or format_of(path)
     if path.is_dir():
-        if (path / f"{STATE}-{table}").exists():
+        if (path / f"{STATE}-{of or table}").exists():
             raise CommandError(
                 f"{path} has an export that was interrupted: repeat its command first", ExitCode.USAGE
             )
         parts = sorted(path.glob("*.parquet"))
-        return [_parquet(part) for part in parts] if parts else list(_exported(path, table))
+        return [_parquet(part) for part in parts] if parts else list(_exported(path, table, of))
     if not path.is_file():
-        raise CommandError(f"there is no file or folder {path}", ExitCode.UNREACHABLE)
+        raise CommandError(f"there is no file or folder {path}", ExitCode.USAGE)
     if chosen is None:
         raise CommandError(
             f"the format of {path.name} is not known: give --format jsonl, dynamodb-json, ion, csv or parquet",
@@ -90,6 +96,7 @@ def files_of(
         )
     if chosen == "parquet":
         return [_parquet(path)]
+    check_libraries(path, chosen)
     read: Any
     if chosen == "jsonl":
         read = partial(read_lines, parse=_typed_item if is_typed else _plain_item)
@@ -108,8 +115,8 @@ def _opened(path: Path, read: ReadEntries) -> Iterator[Iterator[tuple[int, Entry
 # Exports in DynamoDB's layout
 
 
-def _exported(folder: Path, table: str) -> Iterator[SourceFile]:
-    for export in chain_of(_of_one_table(read_exports(folder), folder, table)):
+def _exported(folder: Path, table: str, of: str | None) -> Iterator[SourceFile]:
+    for export in chain_of(_of_one_table(read_exports(folder), folder, table, of)):
         is_full = export.from_ms is None
         read: Any = partial(read_items if is_full else read_changes, file_format=export.format)
         for file in export.files:
@@ -125,22 +132,21 @@ def _checked(
         yield records
 
 
-def _of_one_table(exports: Sequence[Export], folder: Path, table: str) -> list[Export]:
-    """Return the exports of one table: of the only one, or of that with the name.
+def _of_one_table(exports: Sequence[Export], folder: Path, table: str, of: str | None) -> list[Export]:
+    """Return the exports of one table: `of`, or the only one, or `table`.
 
     Raises:
-        CommandError: The folder has exports of several other tables.
+        CommandError: The folder has no exports of `of`, or those of several other tables.
     """
     names = sorted({name_of(export.table_arn) for export in exports})
-    if len(names) == 1:
-        return list(exports)
-    if table not in names:
+    wanted = of or (names[0] if len(names) == 1 else table)
+    if wanted not in names:
         raise CommandError(
-            f"{folder} has exports of several tables: name one with --of, or give the folder of one export: "
-            f"{', '.join(names)}",
+            f"{folder} has exports of {', '.join(names)}: name one of these tables with --of, or give the folder of "
+            "one export",
             ExitCode.USAGE,
         )
-    return [export for export in exports if name_of(export.table_arn) == table]
+    return [export for export in exports if name_of(export.table_arn) == wanted]
 
 
 def chain_of(exports: Sequence[Export]) -> list[Export]:
@@ -171,8 +177,7 @@ def chain_of(exports: Sequence[Export]) -> list[Export]:
 
 
 def _parquet(path: Path) -> SourceFile:
-    if not is_installed():
-        raise MissingExtraError("Parquet", "parquet")
+    check_libraries(path, "parquet")
     import pyarrow
     import pyarrow.parquet
 

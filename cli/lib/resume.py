@@ -45,9 +45,10 @@ class StateFile:
         self.found = state
 
     def begin(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the state to begin with: the one that was found, or a new one, which is saved."""
+        """Return the state to begin with: the one that was found, or a new one, which is saved, and its folder made."""
         if self.found is None:
             self.found = make()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self.save(self.found)
         return self.found
 

@@ -199,9 +199,11 @@ def test_a_bad_copy_is_refused_in_one_sentence(cli: Foldb, aws: str, monkeypatch
     monkeypatch.setattr("foldb.cli.lib.dynamodb_source._ATTEMPTS", 1)
     from_aws = ("--from-aws", "--endpoint-url", aws)
     check(cli("copy", "Orders"), 2, "name the source: --from-aws")
-    check(cli("copy", "Nowhere", *from_aws), 3, "the source answers ResourceNotFoundException")
+    check(cli("copy", "Nowhere", *from_aws), 3, "not found. Check the table's name")
     unreachable = cli("copy", "Orders", "--from-aws", "--endpoint-url", "http://127.0.0.1:1")
     check(unreachable, 8, "the source cannot be read: Could not connect")
+    malformed = cli("copy", "Orders", "--from-aws", "--endpoint-url", "localhost")
+    check(malformed, 8, "the source cannot be read: Invalid endpoint: localhost. Check --endpoint-url")
     boto3.client("dynamodb", endpoint_url=aws).create_table(
         TableName="Plain",
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],

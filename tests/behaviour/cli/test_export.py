@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -216,7 +217,7 @@ def test_increments_in_order_equal_a_full_export(things: Database, tmp_path: Pat
     [last] = lines(things.cli("export", "Things", str(tmp_path / "last")))
 
     several = things.cli("import", "Copies", str(bucket), "--create", "id:S n:N")
-    assert (2, True) == (several.exit_code, "name one with --of" in several.stderr)
+    assert (2, True) == (several.exit_code, "exports of Others, Things: name one of" in several.stderr)
     records = things.imported("Copies", bucket, "--of", "Things")["records"]
     things.imported("Lasts", tmp_path / "last")
 
@@ -523,6 +524,7 @@ def test_a_damaged_data_file_is_not_imported(things: Database, tmp_path: Path) -
         (("export", "Things", "a.jsonl", "--log", "data"), "--log needs --as-of"),
         (("export", "Things", "there.json"), "there.json exists"),
         (("export", "Things", "again.json"), "is the state of another command that was interrupted"),
+        (("import", "Things", "exports", "--of", "Thing"), "exports has exports of Things: name one of"),
         (("import", "Things", "a.json"), "there is no file or folder a.json"),
         (("import", "Things", "empty"), "there is no complete export"),
         (("import", "Things", "again.xyz"), "the format of again.xyz is not known"),
@@ -542,6 +544,7 @@ def test_a_wrong_command_line_is_one_sentence(
     for name in ("there.json", "again.json.foldb-export", "again.xyz", "there.parquet"):
         Path(name).touch()
     Path("empty").mkdir()
+    lines(things.cli("export", "Things", "exports"))
 
     result = things.cli(*arguments)
 
@@ -567,6 +570,35 @@ def test_an_export_without_its_extra_names_it(
     result = things.cli("export", "Things", str(tmp_path / "a.parquet"))
 
     assert (2, True) == (result.exit_code, 'pip install "foldb[parquet]"' in result.stderr)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_zstd_without_its_extra_changes_nothing(
+    things: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a state of the export nor the table of the import remains."""
+    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "compression", None)
+    tables, given = lines(things.cli("table", "list")), tmp_path / "given.json.zst"
+    given.touch()
+
+    results = [
+        things.cli("export", "Things", str(tmp_path / "a.json.zst")),
+        things.cli("import", "Copies", str(given), "--create", "id:S"),
+    ]
+
+    assert [2, 2] == [result.exit_code for result in results]
+    assert all('pip install "foldb[exports]"' in result.stderr for result in results)
+    assert [given] == list(tmp_path.iterdir())
+    assert tables == lines(things.cli("table", "list"))
+
+
+@pytest.mark.parametrize("out", ["exports", "folder/a.jsonl", "a.parquet"])
+def test_an_export_of_no_table_leaves_nothing(things: Database, tmp_path: Path, out: str) -> None:
+    result = things.cli("export", "Nothing", str(tmp_path / out))
+
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_a_state_that_cannot_be_saved_is_a_warning(
