@@ -20,7 +20,7 @@ from .key_conditions import (
     refuse_key_update,
 )
 from .legacy import LegacyPlan, compile_legacy
-from .parameters import check_mixing, check_substitution_size, check_substitutions
+from .parameters import check_mixing, check_names, check_substitution_size, check_substitutions
 from .parser import Names, Values
 from .plans import Plan, compile  # noqa: A004  # the agreed name
 from .projections import CompiledProjection
@@ -38,6 +38,7 @@ __all__ = [
     "Updated",
     "Values",
     "check_mixing",
+    "check_names",
     "check_substitution_size",
     "check_substitutions",
     "compile",

@@ -81,11 +81,24 @@ def check_mixing(body: Mapping[str, Any], operation: str | None = None) -> None:
         raise ValidationError(text)
 
 
+def check_names(names: Mapping[str, str] | None, limits: Limits) -> None:
+    """Refuse attribute names of a request that are too long, if no placeholder is invalid.
+
+    Not a part of `check_substitutions`, which the fold calls too: an older log may have such names in a condition.
+
+    Raises:
+        ValidationError: A name has too many bytes, or a placeholder is invalid.
+    """
+    longest = limits.attribute_name_bytes
+    # No character has more than four bytes, and most names are short.
+    if names and any(len(name) * 4 > longest and len(name.encode()) > longest for name in names.values()):
+        _check("ExpressionAttributeNames", names, _NAME, limits)
+        raise ValidationError(NAME_TOO_LONG)
+
+
 def check_substitutions(names: Any, values: Any, limits: Limits = MODERN) -> None:
     """Refuse empty maps and invalid placeholders. `model.values.check_values` checks the values."""
     _check("ExpressionAttributeNames", names, _NAME, limits)
-    if names and any(len(name.encode()) > limits.attribute_name_bytes for name in names.values()):
-        raise ValidationError(NAME_TOO_LONG)
     _check("ExpressionAttributeValues", values, _REFERENCE, limits)
 
 

@@ -161,6 +161,7 @@ def write_expression(body: dict[str, Any], limits: Limits) -> Expression | None:
         return _legacy_expression(body, limits)
     condition, update = body.get("ConditionExpression"), body.get("UpdateExpression")
     names, values = body.get("ExpressionAttributeNames"), body.get("ExpressionAttributeValues")
+    expressions.check_names(names, limits)
     plan = expressions.compile(condition=condition, update=update, names=names, values=values, limits=limits)
     if condition is None and update is None:
         return None
@@ -193,12 +194,13 @@ def read(body: dict[str, Any], limits: Limits) -> ReadRequest:
     Raises:
         ValidationError: An expression or a legacy parameter is invalid.
     """
-    values = body.get("ExpressionAttributeValues")
+    names, values = body.get("ExpressionAttributeNames"), body.get("ExpressionAttributeValues")
+    expressions.check_names(names, limits)
     plan = expressions.compile(
         filter=body.get("FilterExpression"),
         key_condition=body.get("KeyConditionExpression"),
         projection=body.get("ProjectionExpression"),
-        names=body.get("ExpressionAttributeNames"),
+        names=names,
         values=values,
         limits=limits,
     )

@@ -1,8 +1,10 @@
 """The effects of records on a partition."""
 
+from dataclasses import replace
+
 import pytest
 
-from foldb.log.commands import Command, Context, Entry, Expire, Genesis, Level, Record
+from foldb.log.commands import Command, Context, Entry, Expire, Expression, Genesis, Level, Record
 from foldb.log.log import HASH
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.outcomes import Applied, Completed, Refused, Skipped
@@ -108,6 +110,17 @@ def test_a_refusal_does_not_keep_the_item_in_memory() -> None:
 
     assert isinstance(outcome, Refused)
     assert outcome.error.__traceback__ is None
+
+
+def test_a_condition_of_an_older_log_may_have_a_long_name() -> None:
+    ledger = Ledger()
+    table = ledger.create("Cars")
+    names = {"#a": "é" * 40_000}  # a request with it is refused since names are counted in bytes
+    condition = Expression(condition="attribute_not_exists(#a)", names=names)
+
+    ledger.fold(replace(put(table, {"pk": {"S": "a"}}), expression=condition))
+
+    assert 1 == table.items.count
 
 
 def test_a_delete_of_nothing_is_no_change() -> None:
