@@ -11,7 +11,7 @@ from ....log.local import LocalLog
 from ....log.local.filesystem import SystemFilesystem
 from ....log.local.foundation import Foundation
 from ....log.local.segment import Header
-from ....materializer.trim import TrimCut, TrimJob, plan
+from ....materializer.trim import STREAM_RETENTION_MS, TrimCut, TrimJob, plan
 from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position
@@ -66,7 +66,11 @@ def trim(
     log = found.open()
     cut = _cut(log, before)
     if dry_run:
-        planned = plan(SystemFilesystem(), TrimJob(Path(found.location), cut, archive))
+        own = (
+            {} if server is None else server.admin("Status")
+        )  # a server of an earlier release has no such member
+        retention_ms = own.get("StreamRetentionMs", STREAM_RETENTION_MS)
+        planned = plan(SystemFilesystem(), TrimJob(Path(found.location), cut, archive, retention_ms))
         if planned is None:
             raise _nothing(before)
         session.output.plan({"change": "trim the log", "log": found.location} | _plan_row(log, *planned))

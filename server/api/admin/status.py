@@ -62,6 +62,7 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
         "Log": node.settings.log,
         "Path": None if path is None else str(path.absolute()),
         "Fsync": node.settings.fsync,
+        "StreamRetentionMs": node.settings.stream_retention_ms,
         "Tables": len(node.state.tables),
         "MemoryBytes": node.partitions.bytes(),
         "MemoryLimit": node.settings.memory_limit_bytes or None,

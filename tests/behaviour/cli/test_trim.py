@@ -144,6 +144,22 @@ def test_a_dry_run_of_a_trim_says_what_the_trim_does(data: Path) -> None:
     assert foldb("log", "trim", data, "--before", "1", "--dry-run").returncode == 1
 
 
+def test_a_dry_run_has_the_stream_retention_of_the_server(tmp_path: Path) -> None:
+    """Without the server, its streams keep the changes of the default retention, which the log is younger than."""
+    folder, stream = tmp_path / "data", {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    command = ("log", "trim", "--db", folder, "--before", "80", "--dry-run")
+    with served(folder, *OPTIONS) as url:
+        client = client_of(url)
+        client.create_table(**table_request("Orders", "id:S"), StreamSpecification=stream)
+        write(client)
+        beside = foldb(*command)
+    alone = foldb(*command)
+
+    assert beside.returncode == 0, beside.stderr
+    assert alone.returncode != 0
+    assert "stream" in alone.stderr
+
+
 def test_rebuild_of_a_trimmed_log_begins_at_its_horizon(whole: Path, data: Path) -> None:
     trim(data, "--before", "80")
 
