@@ -53,22 +53,33 @@ class SourceOptions:
     ] = None
 
 
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """Whether to apply the changes that come after the scan."""
+
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then apply the changes of the source's stream, until Ctrl-C.")
+    ] = False
+    until_caught_up: Annotated[
+        bool,
+        typer.Option("--until-caught-up", help="As --follow, but end when the stream has no more changes."),
+    ] = False
+
+    @property
+    def follows(self) -> bool:
+        return self.follow or self.until_caught_up
+
+
 def copy(
     session: Session,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The name of the table at the source.")],
     source: SourceOptions,
+    following: FollowOptions,
     into: Annotated[
         str | None,
         typer.Option(metavar="NEW", show_default="that of the source", help="The name of the copy."),
     ] = None,
     segments: Annotated[int, typer.Option(min=1, max=100, help="Read this many segments in parallel.")] = 4,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Then apply the changes of the source's stream, until Ctrl-C.")
-    ] = False,
-    until_caught_up: Annotated[
-        bool,
-        typer.Option("--until-caught-up", help="As --follow, but end when the stream has no more changes."),
-    ] = False,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -91,8 +102,7 @@ def copy(
             "name the source: --from-aws, with --endpoint-url for another endpoint", ExitCode.USAGE
         )
     origin = DynamoDBSource(table, source.endpoint_url, source.region, source.aws_profile)
-    follow = follow or until_caught_up
-    if follow:
+    if following.follows:
         origin.check_stream()
     new = into or table
     job = _Job(session, origin, new, state or Path(f"{new}.copy.json"), segments)
@@ -101,14 +111,14 @@ def copy(
             job.path.unlink(missing_ok=True)  # of a copy that was deleted since
         job.load()
         job.copy_segments()
-        if follow:
-            job.follow(until_caught_up=until_caught_up)
+        if following.follows:
+            job.follow(until_caught_up=following.until_caught_up)
     except KeyboardInterrupt as error:
         raise CommandError(
             f"interrupted after {counted(job.items, 'item')}; run the same command again to continue",
             ExitCode.INTERRUPTED,
         ) from error
-    expected = origin.count() if follow else job.items
+    expected = origin.count() if following.follows else job.items
     found = _count(session, new)
     _finish(session, origin, new)
     job.path.unlink(missing_ok=True)

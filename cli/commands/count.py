@@ -1,6 +1,6 @@
 """`foldb count`: count the items of a table, of an index, or of one partition key."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -25,6 +25,15 @@ Where = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class CountOptions:
+    """The items that are counted."""
+
+    index: IndexOption = None
+    where: Where = None
+    consistent: Consistent = False
+
+
 def count(
     session: Session,
     table: TableArgument,
@@ -33,11 +42,9 @@ def count(
         typer.Argument(metavar="[PK]...", show_default=False, help="Count the items of one partition key."),
     ] = None,
     sorts: SortOption = None,
-    index: IndexOption = None,
-    where: Where = None,
-    consistent: Consistent = False,
     as_of: AsOf = None,
     *,
+    counted: CountOptions,
     placeholders: Placeholders,
 ) -> None:
     """The command reads all pages, with a Query if a partition key is given and else a Scan, and prints their units.
@@ -47,7 +54,8 @@ def count(
     Example: foldb count ProductCatalog --where 'Price > 100'
     """
     name = name_as_of(table, as_of)
-    options = ReadOptions(index=index, where=where, consistent=consistent)
+    index = counted.index
+    options = ReadOptions(index=index, where=counted.where, consistent=counted.consistent)
     lifted = placeholders.lifted()
     body = read_request(name, replace(options, select="count"), lifted, is_typed=False)
     if partition or sorts:
@@ -58,6 +66,6 @@ def count(
     reading = Reading(session.client, operation, body | lifted.body(), everything=True)
     for _ in reading.answers():
         pass
-    counted = {"count": reading.count, "scanned": reading.scanned, "rcu": whole_or_half(reading.units)}
-    session.output.row({"table": table} | ({} if index is None else {"index": index}) | counted)
+    figures = {"count": reading.count, "scanned": reading.scanned, "rcu": whole_or_half(reading.units)}
+    session.output.row({"table": table} | ({} if index is None else {"index": index}) | figures)
     session.read_footer(reading.count, reading.units)

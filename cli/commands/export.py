@@ -47,17 +47,10 @@ _NOW: Final = "-0"
 T = TypeVar("T")
 
 
-def export(
-    session: Session,
-    table: TableArgument,
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="A file such as Orders.jsonl.gz, or the folder of a bucket.")
-    ],
-    file_format: Annotated[
-        FileFormat | None,
-        typer.Option("--format", show_default="by the suffix", help="The format of the items."),
-    ] = None,
-    as_of: AsOf = None,
+@dataclass(frozen=True, slots=True)
+class SpanOptions:
+    """The points of history between which changes are exported."""
+
     since: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +59,7 @@ def export(
             parser=check_cut,
             help="Export only the changes after this point of history.",
         ),
-    ] = None,
+    ] = None
     until: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +69,21 @@ def export(
             show_default="now",
             help="Export the changes up to this point.",
         ),
+    ] = None
+
+
+def export(
+    session: Session,
+    table: TableArgument,
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="A file such as Orders.jsonl.gz, or the folder of a bucket.")
+    ],
+    span: SpanOptions,
+    file_format: Annotated[
+        FileFormat | None,
+        typer.Option("--format", show_default="by the suffix", help="The format of the items."),
     ] = None,
+    as_of: AsOf = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -95,18 +102,18 @@ def export(
 
     Example: foldb export Music Music.jsonl.gz
     """
-    wanted = _Export(table, out, file_format or format_of(out), as_of, since, until, source)
+    wanted = _Export(table, out, file_format or format_of(out), as_of, span.since, span.until, source)
     wanted.check()
     with resumable():
-        if since is not None:
-            row = _export_changes(session, wanted, since)
+        if span.since is not None:
+            row = _export_changes(session, wanted, span.since)
         elif source is not None:
             row = _export_from_log(session, wanted, source)
         else:
             row = _export_items(session, wanted)
     session.output.row(row)
     session.output.say(
-        f"{table}: {counted(row['items'], 'item' if since is None else 'change')} as of {row['as_of']}"
+        f"{table}: {counted(row['items'], 'item' if span.since is None else 'change')} as of {row['as_of']}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from typing import Annotated, Any
@@ -22,6 +23,26 @@ from .fork import copy
 _WRITES = 25
 
 
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """The place to which the past is restored."""
+
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="NEW", help="Copy the table as it was to a new table.")
+    ] = None
+    key: Annotated[
+        Texts,
+        typer.Option(
+            "--key",
+            metavar="WORD",
+            help="Restore the item with this key, in place. Repeat it for a sort key.",
+        ),
+    ] = None
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Restore all items of the table, in place.")
+    ] = False
+
+
 def restore(
     session: Session,
     table: TableArgument,
@@ -35,17 +56,7 @@ def restore(
             help="Restore the state at this position (10482.3, 2:10482), time (2026-11-20T12:00Z) or age (-1h).",
         ),
     ],
-    into: Annotated[
-        str | None, typer.Option("--into", metavar="NEW", help="Copy the table as it was to a new table.")
-    ] = None,
-    key: Annotated[
-        Texts,
-        typer.Option(
-            "--key",
-            metavar="WORD",
-            help="Restore the item with this key, in place. Repeat it for a sort key.",
-        ),
-    ] = None,
+    target: TargetOptions,
     source: Annotated[
         str | None,
         typer.Option(
@@ -56,9 +67,6 @@ def restore(
             "server. It needs --into.",
         ),
     ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Restore all items of the table, in place.")
-    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -76,7 +84,8 @@ def restore(
 
     Example: foldb restore Music --as-of -1h --into MusicBefore
     """
-    if sum((into is not None, bool(key), in_place)) != 1:
+    into, key = target.into, target.key
+    if sum((into is not None, bool(key), target.in_place)) != 1:
         raise CommandError("give one of --into NEW, --key WORD and --in-place", ExitCode.USAGE)
     if dry_run and into is not None:
         raise CommandError("--dry-run is for --key and --in-place: --into replaces nothing", ExitCode.USAGE)

@@ -73,6 +73,15 @@ class ThroughputOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityChanges(ThroughputOptions):
+    """The change of a table's throughput."""
+
+    on_demand: Annotated[
+        bool, typer.Option("--on-demand", help="Change the table to on-demand capacity.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
 class ModelOptions:
     """The data model of new tables."""
 
@@ -101,11 +110,12 @@ class IndexOptions:
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """The features of a new table."""
+    """The features of a new table, and whether to wait for it."""
 
     ttl: Ttl = None
     stream: Annotated[bool, typer.Option("--stream", help="Enable a stream of the table's changes.")] = False
     view: View = "both"
+    wait: Wait = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +175,6 @@ def create(
     indexes: IndexOptions,
     features: FeatureOptions,
     throughput: ThroughputOptions,
-    wait: Wait = True,
 ) -> None:
     """Create a table, or the tables of a data model. It is on-demand without --read and --write.
 
@@ -181,7 +190,7 @@ def create(
     if model.file is not None:
         if keys or indexes != IndexOptions() or throughput.units() is not None:
             raise CommandError("--from-model has the keys, indexes and units: remove yours", ExitCode.USAGE)
-        _create_from_model(session, model, name, features, wait=wait)
+        _create_from_model(session, model, name, features)
         return
     if name is None or not keys or model.data:
         raise CommandError(
@@ -189,7 +198,7 @@ def create(
             ExitCode.USAGE,
         )
     request = table_request(name, keys, indexes.gsi or [], indexes.lsi or [], throughput.units())
-    _create(session, request, features, wait=wait)
+    _create(session, request, features)
 
 
 @app.command("list")
@@ -221,10 +230,7 @@ def update(
     name: TableArgument,
     indexes: IndexChanges,
     features: FeatureChanges,
-    throughput: ThroughputOptions,
-    on_demand: Annotated[
-        bool, typer.Option("--on-demand", help="Change the table to on-demand capacity.")
-    ] = False,
+    throughput: CapacityChanges,
     wait: Wait = True,
     dry_run: DryRun = False,
 ) -> None:
@@ -236,7 +242,7 @@ def update(
 
     Example: foldb table update Music --gsi 'Years=Year:N,Album:S'
     """
-    units = throughput.units()
+    units, on_demand = throughput.units(), throughput.on_demand
     if on_demand and (units is not None or indexes.index):
         raise CommandError("--on-demand has no units: remove --read, --write and --index", ExitCode.USAGE)
     capacity = billing(units) if on_demand or units is not None else {}
@@ -334,20 +340,27 @@ def purge(session: Session, name: TableArgument, dry_run: DryRun = False) -> Non
     )
 
 
-@app.command()
-def roll(
-    session: Session,
-    name: Annotated[str, typer.Argument(metavar="SERIES", help="The names of the tables before the period.")],
-    every: Annotated[Every, typer.Option("--every", help="The period of a table.")] = "month",
+@dataclass(frozen=True, slots=True)
+class PastOptions:
+    """The units of the tables of past periods."""
+
     past_read: Annotated[
         int | None,
         typer.Option(
             "--past-read", min=1, show_default="unchanged", help="Lower the reads of past tables to N units."
         ),
-    ] = None,
+    ] = None
     past_write: Annotated[
         int, typer.Option("--past-write", min=1, help="Lower the writes of past tables to N units.")
-    ] = 1,
+    ] = 1
+
+
+@app.command()
+def roll(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="SERIES", help="The names of the tables before the period.")],
+    past: PastOptions,
+    every: Annotated[Every, typer.Option("--every", help="The period of a table.")] = "month",
     ttl: Ttl = None,
     day: Annotated[
         datetime | None,
@@ -372,11 +385,11 @@ def roll(
     period = Period(every, (day or datetime.now(UTC)).date())
     tables = tables_of(name, every, names(session))
     source, missing = missing_tables(period, name, tables)
-    past = PastUnits(past_read, past_write)
+    units = PastUnits(past.past_read, past.past_write)
     lowered = {
         table: request
         for table in tables
-        if table < period.table(name) and (request := lower_request(session.shape(table).description, past))
+        if table < period.table(name) and (request := lower_request(session.shape(table).description, units))
     }
     if dry_run:
         session.output.plan(
@@ -422,14 +435,14 @@ def wait(
 
 
 def _create(
-    session: Session, request: dict[str, Any], features: FeatureOptions, *, wait: bool = True
+    session: Session, request: dict[str, Any], features: FeatureOptions, *, always_wait: bool = False
 ) -> None:
     """Create a table with its features, and wait until it is ACTIVE if that is wanted or if a feature needs it."""
     name = request["TableName"]
     if features.stream:
         request["StreamSpecification"] = _stream(features.view)
     created = session.client.call("CreateTable", request)["TableDescription"]
-    if not wait and not features.ttl:
+    if not (features.wait or features.ttl or always_wait):
         session.output.say(f"{name}: {created['TableStatus']}")
         return
     until_settled(session, name)
@@ -439,7 +452,7 @@ def _create(
 
 
 def _create_from_model(
-    session: Session, model: ModelOptions, name: str | None, features: FeatureOptions, *, wait: bool
+    session: Session, model: ModelOptions, name: str | None, features: FeatureOptions
 ) -> None:
     """Create the tables of a data model, or the one with `name`, and put their sample data if that is wanted.
 
@@ -453,7 +466,7 @@ def _create_from_model(
         known = ", ".join(each.name for each in tables)
         raise CommandError(f"{model.file} has no table {name}; its tables: {known}", ExitCode.NOT_FOUND)
     for table in wanted:
-        _create(session, table.request, features, wait=wait or model.data)
+        _create(session, table.request, features, always_wait=model.data)
         if model.data:
             writer = BatchWriter(session.client, session.shape(table.name))
             writer.load((f"{table.name}: item {nth}", item) for nth, item in enumerate(table.items, start=1))

@@ -1,6 +1,7 @@
 """`foldb trigger replay`: deliver a range of history again."""
 
 import time
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -19,10 +20,11 @@ _POLL_S: Final = 0.2
 _DONE: Final = "done"
 
 
-def replay(
-    session: Session,
-    name: TriggerName,
-    begin: Annotated[str, FROM],
+@dataclass(frozen=True, slots=True)
+class PartOptions:
+    """The changes that are delivered again."""
+
+    begin: Annotated[str, FROM]
     end: Annotated[
         str | None,
         typer.Option(
@@ -30,13 +32,19 @@ def replay(
             metavar="PLACE",
             help="End: -1h, a time, @POSITION or a sequence number. Default: now.",
         ),
-    ] = None,
+    ] = None
     key: Annotated[
         str | None,
         typer.Option(
             "--key", metavar="KEY", help="Deliver only changes of this item: its key, or a JSON object."
         ),
-    ] = None,
+    ] = None
+
+
+def replay(
+    session: Session,
+    name: TriggerName,
+    part: PartOptions,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the number of calls, and call nothing.")
     ] = False,
@@ -58,13 +66,13 @@ def replay(
 
     Example: foldb trigger replay receipts --from 2026-11-20 --dry-run
     """
-    request: dict[str, Any] = {"Name": name, "From": read_start(begin, now)}
+    request: dict[str, Any] = {"Name": name, "From": read_start(part.begin, now)}
     if request["From"]["At"] in ("NOW", "SNAPSHOT"):
-        raise CommandError(f"--from {begin}: a replay begins in the past", ExitCode.USAGE)
-    if end is not None:
-        request["To"] = read_end(end, now)
-    if key is not None:
-        request["Key"] = _key(session, name, key)
+        raise CommandError(f"--from {part.begin}: a replay begins in the past", ExitCode.USAGE)
+    if part.end is not None:
+        request["To"] = read_end(part.end, now)
+    if part.key is not None:
+        request["Key"] = _key(session, name, part.key)
     counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
     row = {"trigger": name, "calls": counts["Calls"], "changes": counts["Changes"], "keys": counts["Keys"]}
     if dry_run or not counts["Changes"]:
