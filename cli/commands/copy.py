@@ -101,36 +101,42 @@ def copy(
         raise CommandError(
             "name the source: --from-aws, with --endpoint-url for another endpoint", ExitCode.USAGE
         )
-    origin = DynamoDBSource(table, source.endpoint_url, source.region, source.aws_profile)
-    if following.follows:
-        origin.check_stream()
-    new = into or table
-    job = _Job(session, origin, new, state or Path(f"{new}.copy.json"), segments)
-    try:
-        if _create(session, origin, new):
-            job.path.unlink(missing_ok=True)  # of a copy that was deleted since
-        job.load()
-        job.copy_segments()
+    with closing(DynamoDBSource(table, source.endpoint_url, source.region, source.aws_profile)) as origin:
         if following.follows:
-            job.follow(until_caught_up=following.until_caught_up)
-    except KeyboardInterrupt as error:
-        raise CommandError(
-            f"interrupted after {counted(job.items, 'item')}; run the same command again to continue",
-            ExitCode.INTERRUPTED,
-        ) from error
-    expected = origin.count() if following.follows else job.items
-    found = _count(session, new)
-    _finish(session, origin, new)
-    job.path.unlink(missing_ok=True)
-    session.output.row(
-        {"table": new, "from": origin.arn, "items": found, "source_items": expected, "changes": job.changes}
-    )
-    if found != expected:
-        raise CommandError(
-            f"{new} has {counted(found, 'item')} and the source {expected:,}: did one of them change during the copy? "
-            f"Delete {new} and copy it again, with --until-caught-up if the source has a stream.",
-            ExitCode.DIFFERENT,
+            origin.check_stream()
+        new = into or table
+        job = _Job(session, origin, new, state or Path(f"{new}.copy.json"), segments)
+        try:
+            if _create(session, origin, new):
+                job.path.unlink(missing_ok=True)  # of a copy that was deleted since
+            job.load()
+            job.copy_segments()
+            if following.follows:
+                job.follow(until_caught_up=following.until_caught_up)
+        except KeyboardInterrupt as error:
+            raise CommandError(
+                f"interrupted after {counted(job.items, 'item')}; run the same command again to continue",
+                ExitCode.INTERRUPTED,
+            ) from error
+        expected = origin.count() if following.follows else job.items
+        found = _count(session, new)
+        _finish(session, origin, new)
+        job.path.unlink(missing_ok=True)
+        session.output.row(
+            {
+                "table": new,
+                "from": origin.arn,
+                "items": found,
+                "source_items": expected,
+                "changes": job.changes,
+            }
         )
+        if found != expected:
+            raise CommandError(
+                f"{new} has {counted(found, 'item')} and the source {expected:,}: did one of them change during the "
+                f"copy? Delete {new} and copy it again, with --until-caught-up if the source has a stream.",
+                ExitCode.DIFFERENT,
+            )
 
 
 class _Job:

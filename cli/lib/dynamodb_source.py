@@ -42,6 +42,11 @@ class DynamoDBSource:
             self._streams = session.client("dynamodbstreams", endpoint_url=endpoint, config=configuration)
             self.description: dict[str, Any] = self._client.describe_table(TableName=table)["Table"]
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+        self._streams.close()
+
     @property
     def arn(self) -> str:
         return str(self.description["TableArn"])

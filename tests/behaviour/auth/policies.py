@@ -52,6 +52,10 @@ class Clients:
             )
         return self._clients[key_id]
 
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
     def refusal(self, key_id: str, operation: str, request: Mapping[str, Any]) -> str:
         """Send a request; return the text of its AccessDeniedException, or an empty text if it succeeds."""
         try:
@@ -71,4 +75,6 @@ def serving(folder: Path, rights: Mapping[str, Rights]) -> Iterator[Clients]:
         for key_id, each in {"admin": Rights(admin=["*"]), **rights}.items():
             by_id[key_id] = Key(key_id, SECRET, datetime.now(UTC), rights=each)
     with served(folder / "data", "--keys", str(keys)) as url:
-        yield Clients(url)
+        clients = Clients(url)
+        yield clients
+        clients.close()

@@ -20,8 +20,6 @@ from tests.behaviour.cli.test_refusals import check
 @pytest.fixture
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Serve a second database as the source, and yield its address."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.chdir(tmp_path)  # the state of the copy
     with foldb.serve(tmp_path / "aws", fsync="never") as server:
@@ -29,8 +27,15 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def source(aws: str) -> Any:
-    """Return a client of the source, which has a table with 60 items of every type."""
+def target(url: str) -> Iterator[Any]:
+    client = boto3.client("dynamodb", endpoint_url=url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def source(aws: str) -> Iterator[Any]:
+    """Yield a client of the source, which has a table with 60 items of every type."""
     client = boto3.client("dynamodb", endpoint_url=aws)
     client.create_table(
         TableName="Orders",
@@ -56,7 +61,8 @@ def source(aws: str) -> Any:
     client.update_time_to_live(TableName="Orders", TimeToLiveSpecification=specification)
     for n in range(60):
         put(client, n)
-    return client
+    yield client
+    client.close()
 
 
 def put(client: Any, n: int, **more: Any) -> None:
@@ -81,10 +87,9 @@ def copied(cli: Foldb, aws: str, *flags: str) -> dict[str, Any]:
 
 
 def test_a_copy_has_the_items_and_the_settings_of_the_source(
-    cli: Foldb, url: str, aws: str, source: Any
+    cli: Foldb, aws: str, source: Any, target: Any
 ) -> None:
     row = copied(cli, aws)
-    target = boto3.client("dynamodb", endpoint_url=url)
 
     assert (60, 60, 0) == (row["items"], row["source_items"], row["changes"])
     assert items(source) == items(target)
@@ -153,7 +158,7 @@ def page_of(monkeypatch: pytest.MonkeyPatch, size: int) -> list[int]:
 
 
 def test_changes_during_the_scan_are_applied_until_caught_up(
-    cli: Foldb, url: str, aws: str, source: Any, monkeypatch: pytest.MonkeyPatch
+    cli: Foldb, aws: str, source: Any, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are written while the scan runs, to items before and after its place."""
     monkeypatch.setattr("foldb.cli.lib.dynamodb_source._POLL_S", 0.01)
@@ -173,7 +178,7 @@ def test_changes_during_the_scan_are_applied_until_caught_up(
     monkeypatch.setattr(DynamoDBSource, "page", with_changes)
     row = copied(cli, aws, "--until-caught-up", "--segments", "1")
 
-    assert items(source) == items(boto3.client("dynamodb", endpoint_url=url))
+    assert items(source) == items(target)
     assert row["changes"] > 60
     assert row["items"] == row["source_items"]
 
@@ -194,8 +199,9 @@ def test_different_counts_exit_with_different(
     assert "Orders has 60 items and the source 61" in result.stderr
 
 
-@pytest.mark.usefixtures("source")
-def test_a_bad_copy_is_refused_in_one_sentence(cli: Foldb, aws: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_copy_is_refused_in_one_sentence(
+    cli: Foldb, aws: str, source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("foldb.cli.lib.dynamodb_source._ATTEMPTS", 1)
     from_aws = ("--from-aws", "--endpoint-url", aws)
     check(cli("copy", "Orders"), 2, "name the source: --from-aws")
@@ -204,7 +210,7 @@ def test_a_bad_copy_is_refused_in_one_sentence(cli: Foldb, aws: str, monkeypatch
     check(unreachable, 8, "the source cannot be read: Could not connect")
     malformed = cli("copy", "Orders", "--from-aws", "--endpoint-url", "localhost")
     check(malformed, 8, "the source cannot be read: Invalid endpoint: localhost. Check --endpoint-url")
-    boto3.client("dynamodb", endpoint_url=aws).create_table(
+    source.create_table(
         TableName="Plain",
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],

@@ -108,12 +108,14 @@ def test_jobs_continue_after_a_kill(tmp_path: Path, partitions: str) -> None:
         jobs = Jobs(client, arns)
         wait_for(lambda: 0 < jobs.imported["ProcessedItemCount"] and 0 < jobs.bulk["ProcessedItemCount"])
         before = jobs.statuses()
+        client.close()
 
     with served(tmp_path / "db", *options) as url:
         jobs = Jobs(client_of(url), arns)
         wait_for(lambda: "IN_PROGRESS" not in jobs.statuses())
         ends = [jobs.exported, jobs.imported, jobs.bulk]
         found = {name: items_of(jobs.client, name) for name in ("made", "target")}
+        jobs.client.close()
 
     assert "IN_PROGRESS" in before, "the jobs had ended before the kill"
     assert ["COMPLETED", "COMPLETED", "COMPLETED_WITH_ERRORS"] == [

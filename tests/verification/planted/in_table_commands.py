@@ -29,8 +29,8 @@ BUGS = [
         "a roll lowers the current table",
         """
 @ cli/commands/table.py
--        if table < period.table(name) and (request := lower_request(session.shape(table).description, past))
-+        if table <= period.table(name) and (request := lower_request(session.shape(table).description, past))
+-        if table < period.table(name) and (request := lower_request(session.shape(table).description, units))
++        if table <= period.table(name) and (request := lower_request(session.shape(table).description, units))
 """,
         f"{ROLL}::test_past_tables_and_their_indexes_are_lowered_once",
     ),
