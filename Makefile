@@ -25,8 +25,9 @@ UNIT := $(addprefix tests/unit/,contracts expressions log materializer model pro
 check: lint             ## The checks, and the unit tests that start no server; at most a minute.
 	$(DEV)/bin/pytest -q -n 2 --dist loadfile $(UNIT)
 
+# Three workers on two cores: tests wait for servers and timers a quarter of their time.
 test: lint              ## Every check and every test.
-	$(DEV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(DEV)/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)/installed  ## The checks alone: style, format, types.
 	$(DEV)/bin/ruff check
