@@ -62,7 +62,7 @@ class FollowOptions:
     ] = False
     until_caught_up: Annotated[
         bool,
-        typer.Option("--until-caught-up", help="As --follow, but end when the stream has no more changes."),
+        typer.Option("--until-caught-up", help="As --follow, but end at the end of the stream."),
     ] = False
 
     @property

@@ -12,6 +12,7 @@ later turn of the loop.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -103,7 +104,7 @@ class Jobs:
         del self._runners[arn]
 
 
-class Work:
+class Work(ABC):
     """The work of one job.
 
     Args:
@@ -133,13 +134,13 @@ class Work:
         """The job as it is in the state. It is kept while it runs."""
         return self.state.jobs[self.arn]
 
+    @abstractmethod
     def run(self) -> Run:
         """Work from the cursor in the state to the end of the job."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Close the files of a run that does not continue."""
-        raise NotImplementedError
 
     def in_thread(self, work: Callable[[], Any]) -> Step:
         return partial(self.files.submit, work)

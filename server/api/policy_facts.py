@@ -141,7 +141,7 @@ def _attributes(request: dict[str, Any], plan: expressions.Plan) -> Iterator[str
 
 
 def _select(kind: str, request: dict[str, Any]) -> str:
-    """Return the value that Select has, or stands for if the request does not have it."""
+    """Return the Select of the request, or its default."""
     if "Select" in request and kind in _PAGES:
         return str(request["Select"])
     if not _PROJECTIONS.isdisjoint(request):
