@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from .capacity_partitions import PartitionMap
 from .errors import ValidationError
 from .key_schema import KeyAttribute, KeySchema
 from .keys import encode
@@ -175,7 +176,10 @@ class ResourcePolicy:
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """A secondary index. It is `backfilling` until all older items have their entries."""
+    """A secondary index. It is `backfilling` until all older items have their entries.
+
+    `capacity_partitions` is the map of a global index; None while its throughput alone determines it.
+    """
 
     id: int
     name: str
@@ -187,6 +191,7 @@ class IndexDefinition:
     throughput: Throughput = Throughput()
     on_demand: OnDemand | None = None
     warm: Warm | None = None
+    capacity_partitions: PartitionMap | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return every field in canonical form, for the state dump."""
@@ -201,6 +206,7 @@ class IndexDefinition:
             "throughput": _fields(self.throughput),
             "on_demand": _fields(self.on_demand),
             "warm": _fields(self.warm),
+            **_partitions_to_json(self.capacity_partitions),
         }
 
     @classmethod
@@ -215,6 +221,7 @@ class IndexDefinition:
                 "throughput": Throughput(**data["throughput"]),
                 "on_demand": data["on_demand"] and OnDemand(**data["on_demand"]),
                 "warm": data["warm"] and Warm(**data["warm"]),
+                "capacity_partitions": _partitions_from_json(data),
             }
         )
 
@@ -232,6 +239,7 @@ class TableDefinition:
         restore: The origin of a restored, forked or imported table.
         policies: The policies of the table and of its streams, by the id of the resource relative to the table: an
             empty text for the table, `stream/` and the label for a stream.
+        capacity_partitions: The table's map; None while its throughput alone determines it.
         insights: The Contributor Insights by the name of the index; those of the table by an empty name.
     """
 
@@ -260,6 +268,7 @@ class TableDefinition:
     restore: Restore | None = None
     policies: dict[str, ResourcePolicy] = field(default_factory=dict)
     insights: dict[str, Insights] = field(default_factory=dict)
+    capacity_partitions: PartitionMap | None = None
 
     @property
     def is_restoring(self) -> bool:
@@ -321,6 +330,7 @@ class TableDefinition:
                 if self.insights
                 else {}
             ),
+            **_partitions_to_json(self.capacity_partitions),
         }
 
     @classmethod
@@ -341,6 +351,7 @@ class TableDefinition:
                 "restore": Restore(**data["restore"]) if "restore" in data else None,
                 "policies": {name: ResourcePolicy(**each) for name, each in data.get("policies", {}).items()},
                 "insights": {name: Insights(**each) for name, each in data.get("insights", {}).items()},
+                "capacity_partitions": _partitions_from_json(data),
             }
         )
 
@@ -503,6 +514,14 @@ def relative_id(text: str) -> str:
     'stream/2026-11-21T10:00:00.123'
     """
     return text.partition(":table/")[2].partition("/")[2] if text.startswith("arn:") else ""
+
+
+def _partitions_to_json(present: PartitionMap | None) -> dict[str, Any]:
+    return {} if present is None else {"capacity_partitions": present.to_json()}
+
+
+def _partitions_from_json(data: dict[str, Any]) -> PartitionMap | None:
+    return PartitionMap.from_json(data["capacity_partitions"]) if "capacity_partitions" in data else None
 
 
 def _fields(settings: Any) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ server/throttling/ refuses requests beyond them.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from .capacity_partitions import PartitionMap, partitions_for
 from .errors import LimitExceededError, ValidationError
 from .limits import Limits
 from .tables import REGION, IndexDefinition, OnDemand, TableDefinition, Throughput, Warm
@@ -111,6 +112,18 @@ def readiness(throughput: Throughput, warm: Warm | None, *, by_request: bool) ->
     """Return the warm throughput of a table or index: its former one, and at least its provisioned throughput."""
     least = _WARM_BY_REQUEST if by_request else Warm(throughput.read, throughput.write)
     return least if warm is None else Warm(max(least.read, warm.read), max(least.write, warm.write))
+
+
+def wanted_partitions(definition: TableDefinition, part: TableDefinition | IndexDefinition) -> int:
+    """Return the number of capacity partitions that serve the throughput of `part`, the table or a global index."""
+    by_request = definition.billing_mode == "PAY_PER_REQUEST"
+    warm = readiness(part.throughput, part.warm, by_request=by_request)
+    return partitions_for(warm.read, warm.write)
+
+
+def partition_map(definition: TableDefinition, part: TableDefinition | IndexDefinition) -> PartitionMap:
+    """Return the capacity partitions of `part`, the table or a global index: the stored map, or equal ranges."""
+    return part.capacity_partitions or PartitionMap(wanted_partitions(definition, part))
 
 
 def first_warm(

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX
 from ...model.keys import SLOTS, Slots
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, OnDemand, TableDefinition
-from ...model.throughput import readiness
+from ...model.throughput import readiness, wanted_partitions
 from .buckets import HALF_UNIT, Bucket, Peaks
 
-_READ_UNITS_MAX: Final = 3_000
-_WRITE_UNITS_MAX: Final = 1_000
-_PARTITION_BYTES: Final = 10 * 1024**3
 _SECOND_MS: Final = 1_000
 
 
@@ -86,12 +84,6 @@ class Rates:
     partitions: int
 
 
-def partitions_of(read: int, write: int, size: int) -> int:
-    """Return the number of capacity partitions for units a second and bytes: the rule of the guide of 2012."""
-    by_rate = -(-(read * _WRITE_UNITS_MAX + write * _READ_UNITS_MAX) // (_READ_UNITS_MAX * _WRITE_UNITS_MAX))
-    return min(SLOTS, max(1, by_rate, -(-size // _PARTITION_BYTES)))
-
-
 def rates_of(
     definition: TableDefinition, part: TableDefinition | IndexDefinition, access: Access, limits: Limits
 ) -> Rates:
@@ -100,16 +92,16 @@ def rates_of(
     warm = readiness(part.throughput, part.warm, by_request=by_request)
     on_demand = part.on_demand or OnDemand()
     if access is Access.READ:
-        units, maximum, initial, most = part.throughput.read, on_demand.read, warm.read, _READ_UNITS_MAX
+        units, maximum, initial, most = part.throughput.read, on_demand.read, warm.read, READ_UNITS_MAX
     else:
-        units, maximum, initial, most = part.throughput.write, on_demand.write, warm.write, _WRITE_UNITS_MAX
+        units, maximum, initial, most = part.throughput.write, on_demand.write, warm.write, WRITE_UNITS_MAX
     return Rates(
         provisioned=None if by_request else 2 * units,
         maximum=None if maximum is None else 2 * maximum,
         initial=2 * initial,
         account=2 * limits.table_capacity_units,
         partition=2 * most,
-        partitions=partitions_of(warm.read, warm.write, 0),
+        partitions=wanted_partitions(definition, part),
     )
 
 

@@ -1,11 +1,13 @@
 """Table definitions as values: settling, index keys, names, and their form in the state dump."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 from foldb.model import table_requests
+from foldb.model.capacity_partitions import Boundary, PartitionMap, Split
 from foldb.model.limits import MODERN
 from foldb.model.tables import (
     TableDefinition,
@@ -14,6 +16,7 @@ from foldb.model.tables import (
     name_of,
     settled,
 )
+from foldb.model.throughput import partition_map
 from tests.support.tables import table_request
 
 NOW = 1_700_000_000_123
@@ -151,3 +154,18 @@ def test_an_item_may_lack_the_keys_of_an_index() -> None:
 )
 def test_a_table_name_may_be_an_arn(text: str) -> None:
     assert "Music" == name_of(text)
+
+
+def test_a_stored_map_of_partitions_is_in_the_dump() -> None:
+    split = Split(0, Boundary(1 << 63, b"car", b"red"), "heat", NOW)
+    partitions = PartitionMap(1).split(split)
+    plain = active(music())
+    index = replace(plain.indexes[1], capacity_partitions=partitions)
+    kept = replace(plain, capacity_partitions=PartitionMap(3), indexes=(plain.indexes[0], index))
+
+    data = orjson.loads(orjson.dumps(kept.to_json()))
+
+    assert kept == TableDefinition.from_json(data)
+    assert partitions == partition_map(kept, index)
+    assert "capacity_partitions" not in plain.to_json()
+    assert PartitionMap(8) == partition_map(plain, plain)  # on demand

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from foldb.model.capacity_partitions import partitions_for
 from foldb.model.limits import MODERN
 from foldb.model.table_requests import create
 from foldb.model.tables import TableDefinition
-from foldb.server.throttling.meters import NO_SLOT, Access, Limit, Meter, Policy, TableMeters, partitions_of
+from foldb.server.throttling.meters import NO_SLOT, Access, Limit, Meter, Policy, TableMeters
 
 START_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
@@ -115,7 +116,7 @@ def test_a_million_read_units_do_not_help_one_item() -> None:
 @pytest.mark.spec("S66", served=False)
 def test_a_partition_borrows_the_share_of_idle_ones() -> None:
     table = definition(10, 4000)  # five partitions of 800 units
-    assert 5 == partitions_of(10, 4000, 0)
+    assert 5 == partitions_for(10, 4000)
     borrowing = meter_of(table, Access.WRITE, Policy(borrows=True))
     strict = meter_of(table, Access.WRITE, Policy(burst_ms=0, borrows=False))
     assert 100 == admitted(emptied(borrowing), 20, SECOND)
@@ -206,7 +207,7 @@ def test_random_traffic_never_exceeds_a_limit(patterns: int) -> None:
         access = dice.choice(tuple(Access))
         units, most = (read, 3000) if access is Access.READ else (write, 1000)
         taken = traffic(dice, meter_of(definition(read, write), access, policy))
-        count = partitions_of(read, write, 0)
+        count = partitions_for(read, write)
         parts = {each.slot * count // 4096 for each in taken}
         check(taken, 2 * units, max(1000, policy.burst_ms), seed)
         share = 2 * most if policy.borrows else min(2 * most, 2 * units / count)
