@@ -10,8 +10,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from foldb.log.local.filesystem import SystemFilesystem
+from foldb.materializer.history.epoch_storage import read_list
+from foldb.materializer.history.history import FOLDER
 from foldb.model.cuts import NamedPosition, parse_positions
 from tests.support.raw import Answer, ask
 from tests.support.tables import table_request
@@ -54,12 +58,25 @@ class Written:
 
 
 class Difference(NamedTuple):
-    """A read of the past whose answer is not the stored one."""
+    """A read of the past whose answer is not the stored one. `found` and `again` are two answers to the request."""
 
     operation: str
-    past: str
+    request: dict[str, Any]
     expected: object
-    found: object
+    found: Answer
+    again: Answer
+
+    @property
+    def text(self) -> str:
+        """Everything that is needed to find the cause."""
+        answers = (
+            f"{each.status} {dict(each.headers)}\n    {each.data!r}" for each in (self.found, self.again)
+        )
+        first, second = answers
+        return f"""{self.operation} {self.request}
+  expected: {self.expected!r}
+  found:    {first}
+  again:    {second}"""
 
 
 @dataclass
@@ -107,9 +124,9 @@ class Run:
             data = answer.data.replace(past.encode(), each.table.encode())
             if not _are_kept(each.position, horizon):
                 if _BEFORE_HORIZON not in data:
-                    found.append(Difference(each.operation, past, _BEFORE_HORIZON, data))
+                    found.append(_difference(url, each.operation, each.named(past), _BEFORE_HORIZON, answer))
             elif data != each.data:
-                found.append(Difference(each.operation, past, each.data, data))
+                found.append(_difference(url, each.operation, each.named(past), each.data, answer))
         for version in self.written:
             if is_kept(_before(version.position), horizon):
                 found += _differing_version(url, version)
@@ -301,12 +318,23 @@ def live(urls: Sequence[str], seed: int, steps: int, move_clock: MoveClock | Non
     return runs
 
 
-def differing(url: str, runs: list[Run], horizon: Horizon | None = None) -> list[Difference]:
-    """Read all stored answers and written versions again at their positions; return those that differ.
+def check_again(
+    url: str, runs: list[Run], horizon: Horizon | None = None, folder: Path | None = None
+) -> None:
+    """Read all stored answers and written versions again at their positions.
 
     Those from before the horizon must be refused.
+
+    Raises:
+        AssertionError: Some answers differ. The text has them whole, and the epochs in the folder of the database.
     """
-    return [difference for run in runs for difference in run.differing(url, horizon or {})]
+    differences = [difference for run in runs for difference in run.differing(url, horizon or {})]
+    if differences:
+        texts = [f"{len(differences)} answers differ; the horizon is {horizon}"]
+        texts += [difference.text for difference in differences]
+        for epochs in () if folder is None else sorted((folder / FOLDER).glob("*")):
+            texts.append(f"{epochs}: {read_list(SystemFilesystem(), epochs)!r}")
+        raise AssertionError("\n".join(texts))
 
 
 def is_kept(position: NamedPosition, horizon: Horizon) -> bool:
@@ -326,23 +354,30 @@ def _differing_version(url: str, version: Written) -> list[Difference]:
     for cut, expected in ((_before(position), version.old), (position, version.new)):
         answer = _item_at(url, version, cut)
         if answer.status != 200 or answer.body.get("Item") != expected:
-            found.append(
-                Difference("GetItem", f"{version.table}@{position_text(cut)}", expected, answer.data)
-            )
+            found.append(_difference(url, "GetItem", _get_at(version, cut), expected, answer))
     answer = _item_at(url, version, after)
     is_dropped = answer.status == 400 and b"ResourceNotFoundException" in answer.data
     is_last = answer.status == 400 and b"The log ends before" in answer.data
     is_same = answer.status == 200 and answer.body.get("Item") == version.new
     if not (is_same or is_dropped or is_last or _is_written_at(url, version, after, answer)):
-        found.append(
-            Difference("GetItem", f"{version.table}@{position_text(after)}", version.new, answer.data)
-        )
+        found.append(_difference(url, "GetItem", _get_at(version, after), version.new, answer))
     return found
 
 
+def _difference(
+    url: str, operation: str, request: dict[str, Any], expected: object, found: Answer
+) -> Difference:
+    """Return a difference, and whether it remains: the request is sent again."""
+    return Difference(operation, request, expected, found, _read_past(url, operation, request))
+
+
 def _item_at(url: str, version: Written, cut: NamedPosition) -> Answer:
-    body = {"TableName": f"{version.table}@{position_text(cut)}", "Key": version.key, "ConsistentRead": True}
-    return _read_past(url, "GetItem", body)
+    return _read_past(url, "GetItem", _get_at(version, cut))
+
+
+def _get_at(version: Written, cut: NamedPosition) -> dict[str, Any]:
+    name = f"{version.table}@{position_text(cut)}"
+    return {"TableName": name, "Key": version.key, "ConsistentRead": True}
 
 
 def _is_written_at(url: str, version: Written, after: NamedPosition, answer: Answer) -> bool:
