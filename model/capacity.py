@@ -23,7 +23,7 @@ STORAGE_OVERHEAD = 100
 
 def blocks(size: int, block: int) -> int:
     """Return the number of blocks for `size` bytes, at least one."""
-    return max(1, -(-size // block))
+    return -(-size // block) or 1
 
 
 def read_half_units(size: int, consistent: bool) -> int:

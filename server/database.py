@@ -8,6 +8,7 @@ node.py assigns the attributes, once. Handlers of DynamoDB's operations on items
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final
 
 from ..log.commands import Position
@@ -25,6 +26,8 @@ from .api.record_cache import RecordCache
 from .partitions import Partitions, Replica
 from .routing import Router
 from .settings import Settings
+from .usage.counted_partition import CountedPartition
+from .usage.usage import Usage
 
 _USABLE: Final = frozenset(("ACTIVE", "UPDATING"))
 
@@ -61,6 +64,16 @@ class Database:
     counts: TableCounter
     records: RecordCache
     _catalog: Replica
+
+    @cached_property
+    def usage(self) -> Usage:
+        """The counters of clients' requests for items."""
+        return Usage()
+
+    @cached_property
+    def counted(self) -> CountedPartition:
+        """The partition with those counters, for handlers that do not count their requests."""
+        return CountedPartition(self.partition, self.state, self.usage)
 
     @property
     def position(self) -> Position:

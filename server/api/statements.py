@@ -334,7 +334,7 @@ def _write(database: Database, bound: Bound, member: dict[str, Any], sender: Sen
     command = command_of(parsed, table.definition, sender.context, limits)
     assert not isinstance(command, Check), "only EXISTS is a check"
     answer = partial(_on_outcome, bound.kind.table, action.inserts, done)
-    database.partition.submit(command, parsed.write.size + parsed.write.expression_bytes + 256, answer)
+    database.counted.submit(command, parsed.write.size + parsed.write.expression_bytes + 256, answer)
 
 
 def _check_key_types(table: Table, key: dict[str, Value]) -> None:
@@ -503,7 +503,7 @@ class _Reading:
             request["Limit"] = self._limit
         if self._start.key is not None:
             request["ExclusiveStartKey"] = self._start.key
-        partition = self._database.partition
+        partition = self._database.counted
         if isinstance(read, RangeRead):
             query, _ = query_request(
                 self._database,
@@ -525,7 +525,7 @@ class _Reading:
         pk, sk = definition.key.read_key(key, limits)
         is_consistent = "ConsistentRead" in request
         answer = partial(self._on_item, plan, is_consistent)
-        self._database.partition.get(definition.id, pk, sk, is_consistent or self._is_fresh, answer)
+        self._database.counted.get(definition.id, pk, sk, is_consistent or self._is_fresh, answer)
 
     def _on_item(
         self,

@@ -11,6 +11,7 @@ from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError, ResourceNotFoundError
 from ...model.tables import TableDefinition
 from ..database import Database
+from ..usage.usage import TableUsage
 from . import parameters
 from .reply import Reply
 from .response_json import EMPTY, Consumed, collection_metrics, consumed_one, members
@@ -61,7 +62,8 @@ def submit(
     size: int,
 ) -> None:
     """Submit a command and reply with its outcome; `size` is the size of its item and expressions."""
-    database.partition.submit(command, size + _COMMAND_BYTES, partial(_answer, body, reply, definition, pk))
+    answer = partial(_answer, body, reply, definition, pk, database.usage[definition.id])
+    database.partition.submit(command, size + _COMMAND_BYTES, answer)
 
 
 def refusal(outcome: Outcome) -> RequestError | None:
@@ -80,9 +82,11 @@ def _answer(
     reply: Reply,
     definition: TableDefinition,
     pk: bytes,
+    usage: TableUsage,
     outcome: Outcome,
     position: ResultPosition,
 ) -> None:
+    usage.count_outcome(pk, outcome)
     if not isinstance(outcome, Applied):
         error = refusal(outcome)
         assert error is not None, "a write of an item has no other outcome"

@@ -17,10 +17,10 @@ from ...materializer.fold.outcomes import (
     Failed,
     Outcome,
     Refused,
-    Transacted,
     TransactionRefused,
     Units,
     cost,
+    transaction_units,
 )
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.fold.storage import Stored
@@ -226,11 +226,7 @@ class MeteredPartition:
             return
 
         def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
-            costs: list[Units] = []
-            if isinstance(outcome, Transacted):
-                costs = [each.units for each in outcome.actions]
-            elif isinstance(outcome, TransactionRefused):
-                costs = [Units(units) for units in outcome.units]
+            costs = transaction_units(outcome)
             for action, units in zip(command.actions, costs, strict=False):  # none if nothing was appended
                 meters = self._meters(action.table)
                 if meters is not None:
@@ -319,8 +315,7 @@ class MeteredPartition:
 
     def _take_write(self, meters: TableMeters, slot: int, units: Units, reserved: int = 0) -> None:
         now_ms = self._clock()
-        own = 2 * (units.table + sum((units.local or {}).values())) - reserved
-        meters.own.write.take(own, slot, now_ms)
+        meters.own.write.take(units.half_units - reserved, slot, now_ms)
         for name, count in (units.glob or {}).items():
             part = meters.indexes.get(name)
             if part is not None:

@@ -94,7 +94,7 @@ def _read(
         else:
             answer(found, position)
 
-    database.partition.get_all(keys, consistent, on_found)
+    database.counted.get_all(keys, consistent, on_found)
 
 
 def _read_each(
@@ -111,7 +111,7 @@ def _read_each(
 
     fan_in = FanIn(len(keys), on_all)
     for nth, key in enumerate(keys):
-        database.partition.get(*key, consistent, partial(fan_in.add, nth))
+        database.counted.get(*key, consistent, partial(fan_in.add, nth))
 
 
 def _weight(stored: Stored, plan: Plan) -> int:

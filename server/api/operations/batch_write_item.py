@@ -91,7 +91,7 @@ def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> 
 
     batch = _Batch(body, reply, writes, len(writes), keys=[command.pk for command in commands])
     for write, command in zip(writes, commands, strict=True):
-        database.partition.submit(command, write.size + 256, partial(_on_outcome, batch, write))
+        database.counted.submit(command, write.size + 256, partial(_on_outcome, batch, write))
 
 
 def _check(request: dict[str, Any], limits: Limits) -> int:

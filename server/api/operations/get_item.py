@@ -11,6 +11,7 @@ from ....model.errors import RequestError
 from ....model.values import check_item, dump, load
 from ...auth.rights import Right
 from ...database import Database
+from ...usage.usage import TableUsage
 from .. import parameters
 from ..operation import operation
 from ..reply import Reply
@@ -26,19 +27,28 @@ def get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     if body.keys() <= _PLAIN:
         check_item(key, limits)
         definition = database.table(body["TableName"]).definition
-        callback = partial(_answer_plain, reply)
+        answer = _answer_plain
     else:
         plan = parameters.parse_read(body, limits, partial(check_item, key, limits), "GetItem").plan
         definition = database.table(body["TableName"]).definition
         parameters.check_key_paths(plan, definition)
-        callback = partial(_answer, body, plan, reply)
+        answer = partial(_answer, body, plan)
     pk, sk = definition.key.read_key(key, limits)
+    consistent = body.get("ConsistentRead", False)
+    callback = partial(answer, reply, database.usage[definition.id], pk, consistent)
     # A client that names a position must not read a state from before it.
-    consistent = body.get("ConsistentRead", False) or reply.after is not None
-    database.partition.get(definition.id, pk, sk, consistent, callback)
+    database.partition.get(definition.id, pk, sk, consistent or reply.after is not None, callback)
 
 
-def _answer_plain(reply: Reply, stored: Stored | RequestError | None, position: ResultPosition) -> None:
+def _answer_plain(
+    reply: Reply,
+    usage: TableUsage,
+    pk: bytes,
+    consistent: bool,
+    stored: Stored | RequestError | None,
+    position: ResultPosition,
+) -> None:
+    usage.count_get(pk, stored, consistent)
     if isinstance(stored, tuple):
         reply.ok(b'{"Item":%b}' % stored[0], position)
     elif stored is None:
@@ -51,9 +61,13 @@ def _answer(
     body: dict[str, Any],
     plan: Plan | None,
     reply: Reply,
+    usage: TableUsage,
+    pk: bytes,
+    consistent: bool,
     stored: Stored | RequestError | None,
     position: ResultPosition,
 ) -> None:
+    usage.count_get(pk, stored, consistent)
     if isinstance(stored, RequestError):
         reply.error(stored, position)
         return

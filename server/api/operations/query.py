@@ -22,7 +22,7 @@ _NO_CONDITION = (
 def query(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read a page."""
     request, index = query_request(database, body, reply.after is not None)
-    database.partition.query(request, partial(page_requests.answer, body, index, reply))
+    database.counted.query(request, partial(page_requests.answer, body, index, reply))
 
 
 def query_request(

@@ -17,7 +17,7 @@ from ..reply import Reply
 def scan(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read a page."""
     request, index = scan_request(database, body, reply.after is not None)
-    database.partition.scan(request, partial(page_requests.answer, body, index, reply))
+    database.counted.scan(request, partial(page_requests.answer, body, index, reply))
 
 
 def scan_request(database: Database, body: dict[str, Any], fresh: bool) -> tuple[ScanRequest, Index | None]:

@@ -86,7 +86,7 @@ def read_items(database: Database, body: dict[str, Any], reply: Reply, shows: Se
     keys = _keys(gets, limits)
     if len(set(keys)) < len(keys):
         raise ValidationError(MULTIPLE)
-    database.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
+    database.counted.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
 
 
 def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:

@@ -91,7 +91,7 @@ def submit_transaction(
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
     answer = partial(_on_outcome, body, done, definitions, actions)
-    submit = partial(database.partition.submit, command, size + 256 * len(actions), answer)
+    submit = partial(database.counted.submit, command, size + 256 * len(actions), answer)
     _limit_examined(database, actions, reply, submit)
 
 

@@ -31,6 +31,10 @@ class FakeLoop:
         """Milliseconds since 1970."""
         return self._start + round(self._elapsed * 1000)
 
+    def time(self) -> float:
+        """Seconds since any moment."""
+        return self._elapsed
+
     def set_back(self, seconds: int) -> None:
         """Set the clock back. The timers go on."""
         self._start -= seconds * 1000

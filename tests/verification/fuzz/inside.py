@@ -24,10 +24,10 @@ API = b"DynamoDB_20120810."
 class Inside:
     """A node in memory. Errors that would stop a process raise here."""
 
-    def __init__(self, limits: str = "modern") -> None:
+    def __init__(self, **settings: Any) -> None:
         self.loop = FakeLoop()
         self.node = Node(
-            Settings(path=None, limits=limits, ttl_interval_ms=0),
+            Settings(path=None, ttl_interval_ms=0, **settings),
             loop=self.loop,  # type: ignore[arg-type]  # as much of a loop as a node needs
             clock=self.loop.clock,
             random_bytes=random.Random(0).randbytes,

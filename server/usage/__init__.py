@@ -1,0 +1,1 @@
+"""The requests and the capacity units of tables and indexes, counted under the names of CloudWatch's metrics."""
