@@ -60,6 +60,10 @@ COMMANDS = {
         "commands.explain:app", "Print the items that a request reads or would write, and its capacity units."
     ),
     "capacity": CommandModule("commands.capacity:app", "Compute the capacity units of a workload."),
+    "whatif": CommandModule(
+        "commands.whatif:whatif",
+        "Print the write units, throttled requests and sizes that another definition of a table would have had.",
+    ),
     "stream": CommandModule(
         "commands.stream.stream:app", "Read changes: the item before and after, the time and the author."
     ),

@@ -50,6 +50,18 @@ def index_request(
     return _global_index(text, types, throughput), attribute_definitions(types)
 
 
+def local_index_request(text: str, partition: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Return a local index, and the definitions of its attributes. `partition` is the table's, in the notation."""
+    types: dict[str, str] = {}
+    return _local_index(text, types, partition), attribute_definitions(types)
+
+
+def key_request(text: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Return the KeySchema of a key in the short notation, `A:S,B:N`, and the definitions of its attributes."""
+    types: dict[str, str] = {}
+    return _schema(text.split(","), types), attribute_definitions(types)
+
+
 def units_request(text: str) -> dict[str, Any]:
     """Return the update of UpdateTable for `NAME=READ/WRITE`, the throughput of a global index.
 

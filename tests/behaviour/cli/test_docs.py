@@ -64,11 +64,12 @@ def test_every_exit_code_is_documented() -> None:
     ]
 
 
-def test_the_page_on_the_command_line_shows_real_output(
-    cli: Foldb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", ["cli.md", "whatif.md"])
+def test_pages_on_commands_show_real_output(
+    page: str, cli: Foldb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # for the files of an export
-    for step in steps((DOCS / "cli.md").read_text("utf-8")):
+    for step in steps((DOCS / page).read_text("utf-8")):
         assert step.output == run(cli, step.line), step.line
 
 

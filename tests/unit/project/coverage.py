@@ -87,6 +87,7 @@ ROWS = {
     "S56": "100 bytes more an item",
     "S57": "units are rounding units",
     "S62": "partitions",
+    "S69": "vertical partitioning",
     "S70": "strong and eventual reads",
     "S73": "Put, Get, Update, Delete",
     "S74": "Query",

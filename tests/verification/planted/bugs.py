@@ -23,6 +23,7 @@ from tests.verification.planted import (
     in_undo,
     in_usage,
     in_values,
+    in_what_if,
     in_workers,
     under_faults,
 )
@@ -32,6 +33,7 @@ BUGS = [
     *in_snapshots.BUGS,
     *in_the_fold.BUGS,
     *in_values.BUGS,
+    *in_what_if.BUGS,
     *in_transactions.BUGS,
     *in_throttling.BUGS,
     *in_heat.BUGS,
