@@ -8,9 +8,10 @@ A fixture sets AWS_ENDPOINT_URL_DYNAMODB, region and key in the environment duri
 test needs no change. The scope of `dynamodb` is a test, of `dynamodb_module` a module, and of `dynamodb_session` the
 run.
 
-`pytest --foldb-partitions 8` divides the database; global indexes then follow their tables with a delay, as in
-DynamoDB. With `foldb_triggers = "triggers"` in pytest's configuration the triggers of that folder run, and a test waits
-for them without a sleep:
+`pytest --foldb-partitions 8` divides the database. With `--foldb-read-lag 200ms` reads without ConsistentRead may miss
+the writes of the last 200 ms, as in DynamoDB, and with `--foldb-index-lag 1s` reads of global indexes those of the last
+second: a test fails whose application depends on them. With `foldb_triggers = "triggers"` in pytest's configuration the
+triggers of that folder run, and a test waits for them without a sleep:
 
     def test_an_order_is_counted(dynamodb):
         ...
@@ -19,6 +20,7 @@ for them without a sleep:
 pytest imports this module in every run of every user, so boto3 and the server are imported at the first use.
 """
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,12 +72,42 @@ class DynamoDB:
             self.resource.meta.client.close()
 
 
+def _milliseconds(text: str) -> int:
+    from .model.durations import milliseconds
+
+    try:
+        return milliseconds(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--foldb-partitions",
         type=int,
         metavar="N",
         help="divide the databases of `dynamodb` into N partitions; default: 1",
+    )
+    parser.addoption(
+        "--foldb-read-lag",
+        type=_milliseconds,
+        default=0,
+        metavar="DURATION",
+        help="answer eventually consistent reads of tables from a state that is up to this old; default: 0",
+    )
+    parser.addoption(
+        "--foldb-index-lag",
+        type=_milliseconds,
+        default=0,
+        metavar="DURATION",
+        help="answer reads of global indexes from a state that is up to this old; default: 0",
+    )
+    parser.addoption(
+        "--foldb-lag-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="draw the ages of --foldb-read-lag and --foldb-index-lag from this seed; default: 0",
     )
     parser.addini(
         "foldb_triggers", "the folder of the triggers that the databases of `dynamodb` run", type="paths"
@@ -90,10 +122,16 @@ def _database(request: pytest.FixtureRequest) -> Iterator[DynamoDB]:
     """Serve an empty database, and make the AWS SDKs of this process use it."""
     from . import serve
 
-    partitions = request.config.getoption("--foldb-partitions")
+    option = request.config.getoption
     folders = request.config.getini("foldb_triggers")
     with (
-        serve(partitions=partitions, triggers=folders[0] if folders else None) as server,
+        serve(
+            partitions=option("--foldb-partitions"),
+            read_lag_ms=option("--foldb-read-lag"),
+            index_lag_ms=option("--foldb-index-lag"),
+            lag_seed=option("--foldb-lag-seed"),
+            triggers=folders[0] if folders else None,
+        ) as server,
         pytest.MonkeyPatch.context() as patch,
     ):
         for name in _OVERRIDES:

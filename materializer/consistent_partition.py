@@ -20,12 +20,10 @@ from typing import Any, TypeAlias
 
 from ..log.commands import Entry, Position
 from ..model.errors import InternalServerError, RequestError
-from .feed_requests import FeedReader, no_feed
 from .fold.outcomes import Outcome
 from .fold.state import Table
 from .fold.transactions.state import TransactionId
 from .local_partition import LocalPartition, offset_in
-from .long_reads import LongReads
 from .partition import (
     Conflict,
     EncodedKey,
@@ -42,7 +40,7 @@ from .partition import (
 )
 from .recent_writes import RecentWrites
 from .replicated import ReadIndex, ReplicatedWorker
-from .worker import Cancellable, Scheduler, Worker
+from .worker import Cancellable, Scheduler
 from .write_holds import WriteHolds
 
 DEADLINE_SECONDS = 5.0
@@ -62,12 +60,10 @@ class _Wait:
 
 
 class ConsistentPartition:
-    """A `Partition` over a worker: one of several partitions, or on a shared log.
+    """A `Partition` whose state others change too: one of several partitions, or on a shared log.
 
     Args:
-        worker: Folds the partition.
-        read_feed: Reads the partition's feed.
-        long_reads: Reads pages that are longer than one portion.
+        local: Reads the state, which is that of the latest record that is folded.
         strict: Whether to find the end of a shared log by appending an entry.
         deadline: Seconds that a read may wait for the log's end, and again for transactions.
         stale_ms: The maximum age of the state for a read that need not be consistent.
@@ -75,19 +71,17 @@ class ConsistentPartition:
 
     def __init__(
         self,
-        worker: Worker,
-        read_feed: FeedReader = no_feed,
+        local: LocalPartition,
         *,
-        long_reads: LongReads,
         clock: Callable[[], int],
         scheduler: Scheduler,
         strict: bool = False,
         deadline: float = DEADLINE_SECONDS,
         stale_ms: int = STALE_MS,
     ) -> None:
-        self._worker = worker
+        self._local = local
+        self._worker = worker = local.worker
         self._state = worker.state
-        self._local = LocalPartition(worker, read_feed, long_reads=long_reads)
         self._holds = WriteHolds(worker.submit, scheduler)
         # Other partitions of a log that only this process appends to are read at one instant: nothing is kept back.
         is_shared = isinstance(worker, ReplicatedWorker)

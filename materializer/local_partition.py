@@ -22,7 +22,6 @@ from .partition import (
     OnPage,
     OnReached,
     OnStatus,
-    Page,
     QueryRequest,
     ResultPosition,
     ScanRequest,
@@ -34,6 +33,9 @@ from .worker import Worker, status_of
 class LocalPartition:
     """A `Partition` over a worker.
 
+    Attributes:
+        worker: Folds the partition.
+
     Args:
         worker: Folds the partition.
         read_feed: Reads the partition's feed.
@@ -41,7 +43,7 @@ class LocalPartition:
     """
 
     def __init__(self, worker: Worker, read_feed: FeedReader = no_feed, *, long_reads: LongReads) -> None:
-        self._worker = worker
+        self.worker = worker
         self._state = worker.state
         self._read_feed = read_feed
         self._long_reads = long_reads
@@ -50,7 +52,7 @@ class LocalPartition:
     @property
     def position(self) -> Position:
         """The position of reads: they see all entries up to and including this one."""
-        return self._worker.position
+        return self.worker.position
 
     def get(
         self,
@@ -61,7 +63,7 @@ class LocalPartition:
         done: OnItem,
     ) -> None:
         found = self._state.tables.get(table)
-        done(None if found is None else found.items.get(pk, sk), self._worker.position)
+        done(None if found is None else found.items.get(pk, sk), self.worker.position)
 
     def get_all(
         self,
@@ -73,7 +75,7 @@ class LocalPartition:
         tables = self._state.tables
         done(
             [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys],
-            self._worker.position,
+            self.worker.position,
         )
 
     def get_isolated(
@@ -93,13 +95,12 @@ class LocalPartition:
 
     def _read_page(self, request: QueryRequest | ScanRequest, done: OnPage) -> None:
         """Read a page that fits into one portion now, and the rest of a longer one in later turns of the loop."""
-        position = self._worker.position
-        page: Page | RequestError | None
         try:
-            reader = PageReader(self._table(request.table), request, self._state.limits.page_bytes)
+            reader, position = self._open(request)
             page = reader.read(PORTION_BYTES)
         except RequestError as error:
-            page = error
+            done(error, self.worker.position)
+            return
         if page is not None:
             done(page, position)
             return
@@ -116,15 +117,24 @@ class LocalPartition:
 
         self._long_reads.add(go_on)
 
+    def _open(self, request: QueryRequest | ScanRequest) -> tuple[PageReader, Position]:
+        """Open a page of the present state, and return it with its position.
+
+        Raises:
+            RequestError: The table or the index cannot be read, or the start key is of another segment.
+        """
+        reader = PageReader(self._table(request.table), request, self._state.limits.page_bytes)
+        return reader, self.worker.position
+
     def reach(self, position: ResultPosition, done: OnReached) -> None:
         """See Partition. A position that was returned is folded already, and there is no other partition."""
-        if offset_in(self._worker.position.partition, position) < self._state.next_offset:
+        if offset_in(self.worker.position.partition, position) < self._state.next_offset:
             done(None)
         else:
             done(ValidationError(f"The log ends before position {position.text()}"))
 
     def status(self, done: OnStatus) -> None:
-        done(status_of(self._worker))
+        done(status_of(self.worker))
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         self._read_feed(request, done)

@@ -258,7 +258,14 @@ class Node(Database):
         if self.settings.log is None:  # only this process appends to the log
             workers = [self.partitions.hosted[partition_id].worker for partition_id in range(count)]
             instant = InstantReads(workers, self.partitions.long_reads)
-        return Router(self.peers, self.state, self.loop, catch_up=self._catalog.catch_up, instant=instant)
+        return Router(
+            self.peers,
+            self.state,
+            self.loop,
+            catch_up=self._catalog.catch_up,
+            instant=instant,
+            lags=self.settings.lags,
+        )
 
     def _metered(self, partition: Partition) -> Partition:
         """Return the partition, metered with --throttle. The partitions of a shared log have meters of their own."""

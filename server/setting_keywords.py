@@ -44,7 +44,9 @@ class SettingKeywords(TypedDict, total=False):
     control_plane_delay_ms: int
     count_refresh_ms: int
     ttl_interval_ms: int
+    read_lag_ms: int
     index_lag_ms: int
+    lag_seed: int
     throttle: bool
     throttle_burst_ms: int
     throttle_equally: bool

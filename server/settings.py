@@ -22,6 +22,9 @@ _MIB: Final = 1024 * 1024
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 
+# The images that writes replaced within the lag are kept in memory, and `foldb wait` waits for the lag.
+_LAG_MAX_MS: Final = 10_000
+
 
 class SettingError(FoldbError, ValueError):
     """The value of a setting cannot be used.
@@ -430,13 +433,33 @@ class Settings:
             minimum=0,
         ),
     ] = 1000
+    read_lag_ms: Annotated[
+        int,
+        Setting(
+            "Answer eventually consistent reads of tables from a state that is up to this old.",
+            Group.TABLES,
+            "--read-lag",
+            minimum=0,
+            maximum=_LAG_MAX_MS,
+        ),
+    ] = 0
     index_lag_ms: Annotated[
         int,
         Setting(
-            "Delay updates of global indexes by this long. It has no effect with one partition.",
+            "Answer reads of global indexes from a state that is up to this old.",
             Group.TABLES,
             "--index-lag",
             minimum=0,
+            maximum=_LAG_MAX_MS,
+        ),
+    ] = 0
+    lag_seed: Annotated[
+        int,
+        Setting(
+            "Draw the ages of --read-lag and --index-lag from this seed.",
+            Group.TABLES,
+            "--lag-seed",
+            "N",
         ),
     ] = 0
     throttle: Annotated[
@@ -604,6 +627,11 @@ class Settings:
             minimum=1,
         ),
     ] = 5 * _MINUTE_MS
+
+    @property
+    def lags(self) -> bool:
+        """Whether some reads are answered from an earlier state."""
+        return bool(self.read_lag_ms or self.index_lag_ms)
 
 
 def _declared() -> dict[str, Setting]:

@@ -10,7 +10,7 @@ Only DynamoDB's rules end a page. A long page is read in portions of a fixed amo
 are served between two portions, and all portions see the state at one position of the log (view.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -29,6 +29,7 @@ from .transactions.state import Effect
 from .view import ScanPosition, StoreView
 
 Request: TypeAlias = QueryRequest | ScanRequest
+ReplacedImages: TypeAlias = Callable[[Store, bytes | None], Sequence[tuple[bytes, bytes, Stored | None]]]
 
 # The work limit of one page, in bytes of JSON to decode; evaluating one value costs about as much as _LOOK_BYTES.
 WORK_BYTES = 16 * 1024 * 1024
@@ -168,6 +169,28 @@ class PageReader:
             self._view = StoreView(self._store, request.pk if isinstance(request, QueryRequest) else None)
             if self._items is not None:
                 self._items = StoreView(self._table.items)
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores that the page reads."""
+        return [self._store] if self._items is None else [self._store, self._table.items]
+
+    def go_back(self, replaced: ReplacedImages) -> bool:
+        """Read the stores as they were before recent writes; return whether the page's part of them differed.
+
+        `replaced` returns the images that writes to a store, or to one partition key of it, have replaced since: by
+        key, None if the write added an item.
+        """
+        pk = self._request.pk if isinstance(self._request, QueryRequest) else None
+        images = [replaced(store, pk) for store in self.stores]
+        if not any(images):
+            return False
+        self.open_views()
+        for view, own in zip((self._view, self._items), images, strict=False):
+            assert isinstance(view, StoreView), "open_views opens it"
+            for image in own:
+                view.keep(*image)
+        return True
 
     def lay(self, effect: Effect, limits: Limits) -> None:
         """Read the items as if a decided transaction had applied this effect already."""

@@ -37,13 +37,11 @@ class OwnerSettings:
 
     Attributes:
         raises_level, table_delay, sweep_interval: See Timers.
-        lag_ms: See Relays.
     """
 
     raises_level: bool = True
     table_delay: float = 0.0
     sweep_interval: float | None = 60.0
-    lag_ms: int = 0
 
 
 class Owner:
@@ -81,9 +79,7 @@ class Owner:
             sweep_interval=settings.sweep_interval,
             restore=self._restores.begin,
         )
-        self._relays = Relays(
-            worker, worker.state, partitions, clock=clock, scheduler=scheduler, lag_ms=settings.lag_ms
-        )
+        self._relays = Relays(worker, worker.state, partitions, scheduler)
         self._aborts = TransactionAborts(worker, worker.state, clock=clock, scheduler=scheduler)
 
     def start(self) -> None:

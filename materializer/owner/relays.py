@@ -10,12 +10,12 @@ messages in flight are remembered here.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Final
 
-from ...log.commands import IndexEntry, IndexSent, Relay, RelayAck
+from ...log.commands import Relay, RelayAck
 from ..fold.outbox import size_of
 from ..fold.outcomes import Completed, MessageFolded, Outcome
 from ..fold.state import Outbox, PartitionState
@@ -33,7 +33,6 @@ RETRY_SECONDS_MAX: Final = 2.0
 
 _RELAY_BYTES: Final = 32
 _ACK_BYTES: Final = 32
-_OF_INDEXES: Final = (IndexEntry, IndexSent)
 
 
 class Relays:
@@ -43,7 +42,6 @@ class Relays:
         own: The sender, which receives acknowledgements.
         state: The sender's state.
         partitions: All partitions, by id; looked up at each send.
-        lag_ms: The delay of messages about indexes, for tests that need an index to lag behind its table.
     """
 
     def __init__(
@@ -51,15 +49,10 @@ class Relays:
         own: Proposer,
         state: PartitionState,
         partitions: Sequence[Partition],
-        *,
-        clock: Callable[[], int],
         scheduler: Scheduler,
-        lag_ms: int = 0,
     ) -> None:
         self._state = state
-        self._make_queue = partial(
-            ReceiverQueue, own, partitions, clock=clock, scheduler=scheduler, lag_ms=lag_ms
-        )
+        self._make_queue = partial(ReceiverQueue, own, partitions, scheduler)
         self._queues: dict[int, ReceiverQueue] = {}
 
     def send(self) -> None:
@@ -88,20 +81,15 @@ class ReceiverQueue:
         self,
         own: Proposer,
         partitions: Sequence[Partition],
+        scheduler: Scheduler,
         receiver: int,
         outbox: Outbox,
-        *,
-        clock: Callable[[], int],
-        scheduler: Scheduler,
-        lag_ms: int,
     ) -> None:
         self._own = own
         self._partitions = partitions
         self._receiver = receiver
         self._outbox = outbox
-        self._clock = clock
         self._scheduler = scheduler
-        self._lag_ms = lag_ms
         self._acknowledged_through = -1
         self._time = 0
         self._next = 0  # number of the next message to send
@@ -110,8 +98,6 @@ class ReceiverQueue:
         self._attempt = 0  # messages sent before the last doubt belong to an earlier attempt
         self._pause = RETRY_SECONDS
         self._timer: Cancellable | None = None  # while it is set nothing is sent
-        self._lag_timer: Cancellable | None = None
-        self._due = -1  # messages up to this number are no longer delayed
         self._acknowledging = False
         self._closed = False
 
@@ -134,12 +120,11 @@ class ReceiverQueue:
 
     def close(self) -> None:
         self._closed = True
-        for timer in (self._timer, self._lag_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _ready(self) -> list[tuple[Relay, int]]:
-        """Return the next messages that fit the limits and are not delayed, with their sizes."""
+        """Return the next messages that fit the limits, with their sizes."""
         waiting = self._outbox.unacknowledged
         if not waiting:
             return []
@@ -148,37 +133,12 @@ class ReceiverQueue:
         start = self._next - waiting[0].message_number
         ready: list[tuple[Relay, int]] = []
         for relay in islice(waiting, start, start + max(0, room)):
-            if size >= WINDOW_BYTES or self._is_delayed(relay):
+            if size >= WINDOW_BYTES:
                 break
             relay_size = size_of(relay.message) + _RELAY_BYTES
             size += relay_size
             ready.append((relay, relay_size))
         return ready
-
-    def _is_delayed(self, relay: Relay) -> bool:
-        """Whether a message is still delayed; it never delays messages of other kinds."""
-        if (
-            not self._lag_ms
-            or relay.message_number <= self._due
-            or not isinstance(relay.message, _OF_INDEXES)
-        ):
-            return False
-        early_ms = relay.time + self._lag_ms - self._clock()
-        if early_ms <= 0 or any(
-            not isinstance(each.message, _OF_INDEXES) for each in self._outbox.unacknowledged
-        ):
-            return False
-        if self._lag_timer is None:
-            # After a clock has gone back, no message waits longer than the lag: all present messages are due then.
-            due = relay.message_number if early_ms <= self._lag_ms else self._outbox.next_message_number - 1
-            seconds = min(early_ms, self._lag_ms) / 1000
-            self._lag_timer = self._scheduler.call_later(seconds, self._lag_is_over, due)
-        return True
-
-    def _lag_is_over(self, due: int) -> None:
-        self._lag_timer = None
-        self._due = due
-        self.send()
 
     def _answered(self, attempt: int, message_number: int, outcome: Outcome, _: ResultPosition) -> None:
         if self._closed:

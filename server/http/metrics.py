@@ -111,6 +111,7 @@ class _Collector:
         )
         if limit := node.settings.memory_limit_bytes:
             yield _metric("memory_limit_bytes", "Limit of that memory, in bytes.", [({}, limit)])
+        yield from _of_read_lags(node)
         yield from _of_feeds(self._collected.feeds)
         yield from _of_repairs(node)
         yield from _of_scrubs(node.scrubbing)
@@ -167,6 +168,27 @@ def _of_partitions(node: Node) -> Iterator["Metric"]:
         "Messages to another partition that it has not acknowledged.",
         unacknowledged,
     )
+
+
+def _of_read_lags(node: Node) -> Iterator["Metric"]:
+    lags = [
+        ({"partition": partition_id, "of": of}, lag)
+        for partition_id, each in node.partitions.lagging.items()
+        for of, lag in (("tables", each.of_tables), ("indexes", each.of_indexes))
+        if lag.limit_ms
+    ]
+    if not lags:
+        return
+    limits = [(labels, lag.limit_ms / 1000) for labels, lag in lags]
+    yield _metric(
+        "read_lag_limit_seconds", "Maximum age of the state that a read may see, in seconds.", limits
+    )
+    reads = [(labels, lag.reads) for labels, lag in lags]
+    yield _metric("lagging_reads_total", "Reads that drew an age of their state.", reads)
+    ages = [(labels, lag.total_ms / 1000) for labels, lag in lags]
+    yield _metric("read_lag_seconds_total", "Sum of these ages, in seconds.", ages)
+    stale = [(labels, lag.stale_reads) for labels, lag in lags]
+    yield _metric("stale_reads_total", "Reads among them whose items had been written since.", stale)
 
 
 def _of_feeds(feeds: Mapping[tuple[int, str], ChangeCount]) -> Iterator["Metric"]:

@@ -13,6 +13,7 @@ from ...materializer.fold.outcomes import Failed
 from ...materializer.fold.storage import Store
 from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.partition import OnOutcome
+from ...materializer.recent_images import RecentImages
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError, RequestLimitExceededError
 from .partition_chain import DelegatingPartition
@@ -22,8 +23,8 @@ ITEM_OVERHEAD = 250
 _EVERY_SECONDS = 1.0
 
 
-def bytes_in(stores: Iterable[Store]) -> int:
-    """Return the approximate size of these stores in memory."""
+def bytes_in(stores: Iterable[Store | RecentImages]) -> int:
+    """Return the approximate size of these stores and images in memory."""
     return sum(store.size + ITEM_OVERHEAD * store.count for store in stores)
 
 

@@ -8,6 +8,7 @@ The leader of a partition also runs its owner: it relays messages to other parti
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import NamedTuple, cast
 
 from ...log.commands import Position, Record
@@ -21,9 +22,11 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.foundation import initial_state
 from ...materializer.history.history import FOLDER as HISTORY_FOLDER
 from ...materializer.history.requests import LogPast, PartitionWithHistory
+from ...materializer.lagging_partition import LaggingPartition
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner, OwnerSettings
+from ...materializer.recent_images import RecentImages
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots, newest_positions
@@ -137,6 +140,7 @@ class Partitions:
     Attributes:
         count: The number of partitions of the log.
         hosted: The partitions of this process, by id.
+        lagging: The same partitions as they answer reads that may be stale; empty without a lag.
         disposer: Frees the stores of dropped tables and indexes.
         memory: The memory limit.
         past_reads: Reads of the past of these partitions.
@@ -159,6 +163,7 @@ class Partitions:
         """Open no partition yet. `peers` are all partitions, in this process or on other nodes."""
         self.count = log.genesis(0).partitions
         self.hosted: dict[int, Replica] = {}
+        self.lagging: dict[int, LaggingPartition] = {}
         self.disposer = Disposer(loop)
         self.memory = MemoryLimit(settings.memory_limit_bytes, self.bytes, loop)
         self.long_reads = LongReads(loop)
@@ -270,6 +275,8 @@ class Partitions:
         written = asyncio.Event()
         self._writing.submit(lambda: None, lambda _: written.set())
         await written.wait()  # the partition may be opened again, and finds its changes complete
+        if partition_id in self.lagging:
+            self.lagging.pop(partition_id).images.close()
         self.disposer.take(stores_of(self.hosted.pop(partition_id).state))
         self.past_reads.reader.host(self.hosted)
 
@@ -300,9 +307,13 @@ class Partitions:
         return [hosted.state for hosted in self.hosted.values()]
 
     def bytes(self) -> int:
-        """Return the approximate size of all items and index entries, and of dropped ones that are not freed yet."""
+        """Return the approximate size of all items, index entries and recent images.
+
+        It includes dropped ones that are not freed yet.
+        """
         stores = [store for state in self.states() for store in stores_of(state)]
-        return bytes_in([*stores, *self.disposer.waiting])
+        images = [each.images for each in self.lagging.values()]
+        return bytes_in([*stores, *self.disposer.waiting, *images])
 
     def commands(self) -> int:
         """Return the number of commands that this process has folded."""
@@ -340,17 +351,33 @@ class Partitions:
 
     def _partition(self, worker: Worker, feed: Feed) -> FedPartition:
         """Return the interface of a partition. With one partition and one writer no read has to wait."""
+        local = self._local_partition(worker, feed)
         if self.count == 1 and not self._is_shared:
-            return LocalPartition(worker, feed.ask, long_reads=self.long_reads)
-        strict = self._settings.strict_reads
+            return local
         return ConsistentPartition(
+            local, clock=self._clock, scheduler=self._loop, strict=self._settings.strict_reads
+        )
+
+    def _local_partition(self, worker: Worker, feed: Feed) -> LocalPartition:
+        settings, partition_id = self._settings, worker.position.partition
+        if not settings.lags:
+            return LocalPartition(worker, feed.ask, long_reads=self.long_reads)
+        limits_ms = settings.read_lag_ms, settings.index_lag_ms
+        random = Random(f"{settings.lag_seed}:{partition_id}")  # noqa: S311  no secret
+        self.lagging[partition_id] = lagging = LaggingPartition(
             worker,
             feed.ask,
             long_reads=self.long_reads,
-            clock=self._clock,
-            scheduler=self._loop,
-            strict=strict,
+            images=RecentImages(
+                worker,
+                max(limits_ms),
+                clock=lambda: int(self._loop.time() * 1000),
+                log_clock=self._clock,
+            ),
+            limits_ms=limits_ms,
+            draw=lambda most: random.randint(0, most),
         )
+        return lagging
 
     def _past_reader(self, deliver: Deliver) -> PastReader:
         """Return the reader of the histories, in another process if that can read the log."""
@@ -387,7 +414,6 @@ class Partitions:
                 raises_level=not self._is_shared,
                 table_delay=settings.table_delay_ms / 1000,
                 sweep_interval=settings.ttl_interval_ms / 1000 if settings.ttl_interval_ms else None,
-                lag_ms=settings.index_lag_ms,
             ),
             clock=self._clock,
             scheduler=self._loop,

@@ -86,12 +86,14 @@ class Router:
         *,
         catch_up: Callable[[Callable[[], None]], None] = lambda done: done(),
         instant: InstantReads | None = None,
+        lags: bool = False,
     ) -> None:
         """Route by the tables of the state `catalog`.
 
         Args:
             catch_up: Folds the catalog's log to the end, and calls back.
             instant: Reads all partitions at one instant; None if another process may append to the log.
+            lags: Whether pages that need not be current are read from each partition by itself, which delays them.
         """
         self.partitions = partitions
         self._count = len(partitions)
@@ -99,6 +101,7 @@ class Router:
         self._scheduler = scheduler
         self._catch_up = catch_up
         self._instant = instant
+        self._instant_of_any = None if lags else instant  # of pages that need not be current
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         if type(command) is DefineTable and not command.settle:
@@ -129,8 +132,9 @@ class Router:
     def query(self, request: QueryRequest, done: OnPage) -> None:
         def query(owner: int) -> None:
             partition_id = partition_of_key(owner, request.pk, self._count)
-            if self._instant is not None:
-                self._instant.read_page(request, (partition_id,), done)
+            instant = self._instant_for(request)
+            if instant is not None:
+                instant.read_page(request, (partition_id,), done)
             else:
                 self.partitions[partition_id].query(request, done)
 
@@ -143,13 +147,17 @@ class Router:
     def _scan(self, request: ScanRequest, owner: int, done: OnPage) -> None:
         is_local = request.index is not None and owner == request.table
         selected = partitions_of(request, owner, is_local=is_local, partitions=self._count)
-        if self._instant is not None:
-            self._instant.read_page(request, selected, done)
+        instant = self._instant_for(request)
+        if instant is not None:
+            instant.read_page(request, selected, done)
         elif len(selected) == 1:
             self.partitions[selected[0]].scan(request, done)
         else:
             room = self._catalog.limits.page_bytes
             RoutedScan(self.partitions, request, selected, room, self._scheduler, done).scan_next()
+
+    def _instant_for(self, request: QueryRequest | ScanRequest) -> InstantReads | None:
+        return self._instant if request.consistent or request.fresh else self._instant_of_any
 
     def reach(self, position: ResultPosition, done: OnReached) -> None:
         """Wait for a position, or for all positions of a cut."""

@@ -176,7 +176,8 @@ def _limit_examined(
         else:
             proceed()
 
-    database.partition.get_all([(action.table, action.pk, action.sk) for action in examined], False, on_read)
+    keys = [(action.table, action.pk, action.sk) for action in examined]
+    database.partition.get_all(keys, database.settings.lags, on_read)  # a transaction is never stale
 
 
 def action_of(one: ParsedAction, definition: TableDefinition, context: Context, limits: Limits) -> Action:

@@ -174,7 +174,7 @@ def test_serve_says_how_to_connect(tmp_path: Path) -> None:
 
 def test_a_wait_that_ends_reports_the_given_duration(tmp_path: Path) -> None:
     """It ends then too: the server lets one request wait for longer than that, and a stop would wait for it."""
-    with killed(tmp_path, "--partitions", "2", "--index-lag", "60000ms") as url:
+    with killed(tmp_path, "--partitions", "2", "--index-lag", "10s") as url:
         cli = at(url)
         cli("table", "create", "Things", "id:S", "--gsi", "kinds=kind:S", "--no-wait")
         assert 0 == command("table", "wait", "Things", "--db", url).returncode

@@ -1,6 +1,7 @@
 """The pytest plugin: a database for each test, and no effect on tests without its fixtures."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.tables import table_request
+from tests.unit.project.source import ROOT
 
 
 @pytest.mark.parametrize("run", [1, 2])
@@ -46,6 +48,21 @@ def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
 
     assert 0 == ran.returncode, ran.stdout
     assert "1 passed" in ran.stdout
+
+
+def test_the_test_of_the_guide_finds_a_read_after_a_write(tmp_path: Path) -> None:
+    """docs/testing.md has a program with the bug, and names the repair."""
+    guide = (ROOT / "docs" / "testing.md").read_text()
+    [program] = re.findall(r"```python\n(# test_orders.py\n.*?)```", guide, re.DOTALL)
+    read = 'Key={"id": order["id"]}'
+    (tmp_path / "test_orders.py").write_text(program)
+    (tmp_path / "test_repaired.py").write_text(program.replace(read, f"{read}, ConsistentRead=True"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--foldb-read-lag", "10s"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+
+    assert (
+        "FAILED test_orders.py::test_an_order_is_placed - KeyError: 'Item'\n1 failed, 1 passed" in ran.stdout
+    )
 
 
 def test_a_users_test_waits_for_the_users_triggers(tmp_path: Path) -> None:

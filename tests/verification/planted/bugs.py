@@ -13,6 +13,7 @@ from tests.verification.planted import (
     in_past_reads,
     in_policies,
     in_snapshots,
+    in_stale_reads,
     in_table_commands,
     in_the_feed,
     in_the_fold,
@@ -31,6 +32,7 @@ from tests.verification.planted import (
 BUGS = [
     *in_the_log.BUGS,
     *in_snapshots.BUGS,
+    *in_stale_reads.BUGS,
     *in_the_fold.BUGS,
     *in_values.BUGS,
     *in_what_if.BUGS,

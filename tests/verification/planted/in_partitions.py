@@ -281,15 +281,6 @@ BUGS = [
         ROUTER,
     ),
     bug(
-        "an index does not lag though it should",
-        """
-@ materializer/owner/relays.py
--        if early_ms <= 0 or any(
-+        if True or any(
-""",
-        "tests/behaviour/spec/test_consistency.py",
-    ),
-    bug(
         "a command that sent messages can be declared void",
         """
 @ cli/commands/log/skip.py

@@ -7,14 +7,18 @@ leaders, or none.
 A crash loses everything in memory; a start rebuilds it from the log, or from any snapshot of any node.
 """
 
+import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from foldb.materializer.consistent_partition import ConsistentPartition
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.lagging_partition import LaggingPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.owner import Owner, OwnerSettings
+from foldb.materializer.recent_images import RecentImages
 from foldb.materializer.replicated import ReplicatedWorker
 from foldb.materializer.worker import Worker
 from foldb.server.partitions.past_reads import HistoricalPartition, PastReads
@@ -130,9 +134,18 @@ class Node:
             on_fatal=world.fatal,
         )
         partition = ConsistentPartition(
-            worker,
-            feed.ask,
-            long_reads=LongReads(process),
+            LaggingPartition(
+                worker,
+                feed.ask,
+                long_reads=LongReads(process),
+                images=RecentImages(
+                    worker, world.lag_ms, lambda: int(world.timeline.now * 1000), process.clock
+                ),
+                limits_ms=(world.lag_ms, world.lag_ms),
+                draw=partial(
+                    random.Random(world.seed).randint, 0
+                ),  # the dice would be thrown in another order
+            ),
             clock=process.clock,
             scheduler=process,
             strict=world.strict_reads,
@@ -147,7 +160,7 @@ class Node:
         return Owner(
             worker,
             self._partitions,
-            OwnerSettings(table_delay=0.5, sweep_interval=None, lag_ms=self._world.index_lag_ms),
+            OwnerSettings(table_delay=0.5, sweep_interval=None),
             clock=self.process.clock,
             scheduler=self.process,
         )

@@ -25,7 +25,7 @@ class World:
         faults: The number of each fault, by name.
         think: The maximum of seconds between two requests of a client.
         strict_reads: Whether nodes find the log's end by entries of their own.
-        index_lag_ms: The delay of messages about indexes.
+        lag_ms: The maximum lag of reads that need not be current.
         few_origins: Whether origins are soon dropped. Then no entry is duplicated, or it might be folded twice.
         few_messages: Whether writes are refused above a few unacknowledged messages.
         table: The id of the history's table.
@@ -50,7 +50,7 @@ class World:
         self.acknowledged = self.index_reads = 0
         self.think = self.dice.choice((0.02, 0.2, 2.0))
         self.strict_reads = self.dice.random() < 0.2
-        self.index_lag_ms = self.dice.choice((0, 0, 0, 800))
+        self.lag_ms = self.dice.choice((0, 0, 0, 800))
         self.few_origins, self.few_messages = self.dice.random() < 0.15, self.dice.random() < 0.15
         self.table = 0
         self.captured: list[list[int]] = []

@@ -8,6 +8,7 @@ from foldb.log.memory_log import MemoryLog
 from foldb.materializer.consistent_partition import ConsistentPartition
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
+from foldb.materializer.local_partition import LocalPartition
 from foldb.materializer.long_reads import LongReads
 from foldb.materializer.owner import Owner, OwnerSettings
 from foldb.materializer.partition import ResultPosition
@@ -38,7 +39,9 @@ class Database:
         self.workers = [self._worker(number) for number in range(data + 1)]
         self.partitions: list[Any] = [
             ConsistentPartition(
-                worker, long_reads=LongReads(self.loop), clock=self.loop.clock, scheduler=self.loop
+                LocalPartition(worker, long_reads=LongReads(self.loop)),
+                clock=self.loop.clock,
+                scheduler=self.loop,
             )
             for worker in self.workers
         ]

@@ -136,38 +136,6 @@ def test_expired_items_are_deleted_in_every_partition() -> None:
     assert [(0, 0)] * 2 == [(each.items.count, each.indexes["by-colour"].store.count) for each in tables]
 
 
-@pytest.mark.spec("S23")
-def test_an_index_can_be_held_back() -> None:
-    database = Database(lag_ms=500)
-    table = database.create(**BY_COLOUR)
-    for number in (1, 2):
-        for nth in range(5):
-            database.do(number, put_in(database, number, table, nth, colour={"S": f"c{nth}"}))
-
-    def counts() -> int:
-        states = [database.state(number).tables[table.definition.id] for number in (1, 2)]
-        return sum(state.indexes["by-colour"].store.count for state in states)
-
-    early = counts()
-    assert early < 10
-    database.loop.advance(0.4)
-    assert early == counts()
-    database.loop.advance(0.2)
-    assert counts() == 10
-
-
-def test_a_later_message_ends_the_delay_of_an_earlier_one() -> None:
-    """Messages to one partition keep their order; a transaction must not wait for an index."""
-    database = Database(lag_ms=3_600_000)
-    table = database.create(**BY_COLOUR)
-    for nth in range(10):
-        database.do(1, put_in(database, 1, table, nth, colour={"S": f"c{nth}"}))
-
-    [outcome] = database.do(1, transact(put_in(database, 1, table), put_in(database, 2, table)))
-
-    assert isinstance(outcome, Transacted)
-
-
 def test_a_transaction_is_answered_when_all_partitions_applied_it() -> None:
     database = Database()
     table = database.create()

@@ -56,20 +56,17 @@ class Receiver:
 class Sender:
     """Partition 1 of three, which sends to 2; its own log takes acknowledgements when the test says so."""
 
-    def __init__(self, lag_ms: int = 0) -> None:
+    def __init__(self) -> None:
         self.loop = FakeLoop()
         self.state = PartitionState()
         self.state.begin(Genesis(bytes(16), 1, 3, 0, 2, "blake2b-64", "modern"))
         self.receiver = Receiver()
         self.acks: list[tuple[RelayAck, Answer]] = []
-        self.lag_ms = lag_ms
         self.relays = self.make()
 
     def make(self) -> Relays:
         partitions: Any = [NOWHERE, NOWHERE, self.receiver]
-        return Relays(
-            self, self.state, partitions, clock=self.loop.clock, scheduler=self.loop, lag_ms=self.lag_ms
-        )
+        return Relays(self, self.state, partitions, self.loop)
 
     def submit(self, command: Command, size: int, done: Answer) -> None:
         assert isinstance(command, RelayAck)
@@ -244,41 +241,3 @@ def test_after_closing_nothing_is_sent(sender: Sender) -> None:
     sender.loop.advance(60)
 
     assert ([], []) == (sender.receiver.numbers, sender.acks)
-
-
-def test_messages_about_indexes_are_held_back_until_their_time() -> None:
-    sender = Sender(lag_ms=500)
-    entry = IndexEntry(1, 2, b"k", b"", None, 0)
-    sender.send(2, entry)
-    sender.loop.advance(0.3)
-    sender.send(1, entry)
-    assert [] == sender.receiver.numbers
-
-    sender.loop.advance(0.2)
-    assert [0, 1] == sender.receiver.numbers
-    sender.loop.advance(0.3)
-    assert [0, 1, 2] == sender.receiver.numbers
-
-
-def test_a_clock_that_went_back_delays_no_longer_than_the_lag() -> None:
-    sender = Sender(lag_ms=500)
-    entry = IndexEntry(1, 2, b"k", b"", None, 0)
-    sender.state.log_time = sender.loop.clock() + 3_600_000
-    for count in (1, 2):
-        send(sender.state, 2, entry, sequence_number(7 + count, 0, 0))
-        sender.relays.send()
-
-        sender.loop.advance(0.49)
-        assert count - 1 == len(sender.receiver.numbers)
-        sender.loop.advance(0.01)
-        assert count == len(sender.receiver.numbers)
-
-
-def test_another_message_does_not_wait_for_those_about_indexes() -> None:
-    sender = Sender(lag_ms=500)
-    sender.send(2, IndexEntry(1, 2, b"k", b"", None, 0))
-    assert [] == sender.receiver.numbers
-
-    sender.send(1)
-
-    assert [0, 1, 2] == sender.receiver.numbers

@@ -24,7 +24,7 @@ from foldb.model.errors import (
 )
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import define, delete, index_request, put, table_request
-from tests.unit.materializer.several_partitions.database import Database, transact
+from tests.unit.materializer.several_partitions.database import Database, Nowhere, transact
 from tests.unit.materializer.several_partitions.held import NEW, Held
 
 
@@ -185,8 +185,10 @@ class TestReach:
         return answers
 
     def test_a_position_is_reached_when_its_messages_are_folded(self) -> None:
-        database = Database(lag_ms=1000)
+        database = Database()
         table = database.create(GlobalSecondaryIndexes=[index_request("by-n", "n")])
+        receiver = database.partitions[2]
+        database.partitions[2] = Nowhere()
         for nth in range(10):
             item = {**database.key_in(1, table, nth), "n": {"S": f"n{nth}"}}
             database.do(1, put(table, item))
@@ -194,6 +196,7 @@ class TestReach:
 
         answers = self.reach(database, 1, position)
         assert [] == answers
+        database.partitions[2] = receiver
         database.loop.advance(2)
 
         assert [None] == answers
@@ -236,8 +239,7 @@ class Shared:
         self.connection.ask_end = self._count  # type: ignore[method-assign]
         self.worker = self._worker(self.connection)
         self.partition = ConsistentPartition(
-            self.worker,
-            long_reads=LongReads(self.loop),
+            LocalPartition(self.worker, long_reads=LongReads(self.loop)),
             clock=self.loop.clock,
             scheduler=self.loop,
             strict=strict,

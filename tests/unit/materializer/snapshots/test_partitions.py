@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+import foldb
 from foldb.cli.lib.client import Client
 from foldb.log.local import LocalLog
 from foldb.log.local.filesystem import SystemFilesystem
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.owner.relays import Relays
 from foldb.materializer.refold import refold_log
 from foldb.materializer.snapshots import Snapshots, newest_positions, snapshots_of_each
-from tests.support.served import killed, served
+from tests.support.served import served
 from tests.support.tables import table_request
 
 PARTITIONS = 3
@@ -26,11 +28,12 @@ Connect = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory, connect: Connect) -> Path:
-    """A database of several partitions that was killed with messages in flight."""
+    """A database of several partitions that was stopped with messages in flight."""
     folder = tmp_path_factory.mktemp("left")
-    with killed(folder, "--partitions", str(PARTITIONS), "--index-lag", "60000ms") as url:
-        client = connect(url).meta.client
+    with foldb.serve(folder, partitions=PARTITIONS) as server, pytest.MonkeyPatch.context() as patch:
+        client = connect(server.endpoint_url).meta.client
         client.create_table(**table_request("Things", "pk:S", gsi={"by-kind": "kind:S"}))
+        patch.setattr(Relays, "send", lambda _: None)
         make(folder)
         put(client, 0, 40)
         make(folder)
