@@ -281,7 +281,7 @@ class Node(Database):
             self.state,
             find,
             policy=policy_of(self.settings),
-            clock=lambda: int(self.loop.time() * 1000),
+            seconds=self.loop.time,
             position=lambda: self.position,
         )
 

@@ -222,7 +222,7 @@ class Partitions:
                 partition,
                 state,
                 policy=policy_of(self._settings, shares=self.count - 1),
-                clock=lambda: int(self._loop.time() * 1000),
+                seconds=self._loop.time,
                 position=lambda: worker.position,
             )
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)

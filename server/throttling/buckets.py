@@ -23,6 +23,8 @@ _DOUBLING_MINUTES: Final = 30
 class Bucket:
     """A token bucket that has the capacity of one second at first.
 
+    A request takes its cost from `balance`. Consumption is counted by the next refill, not by each request.
+
     Args:
         rate: Thousandths of a half unit per second, so that a table's rate can be divided among its partitions.
         depth_ms: The longest time for which unused capacity is kept.
@@ -31,33 +33,31 @@ class Bucket:
     Attributes:
         balance: Millionths of a half unit: a rate in thousandths adds `rate` of them in a millisecond.
         time_ms: The time up to which the balance has the unused capacity.
+        consumed: Millionths of a half unit that were taken before that time.
     """
 
-    __slots__ = ("_depth", "_rate", "balance", "time_ms")
+    __slots__ = ("_depth", "_level", "_rate", "balance", "consumed", "time_ms")
 
     def __init__(self, rate: int, depth_ms: int, now_ms: int) -> None:
-        self.balance = rate * _SECOND_MS
+        self.balance = self._level = rate * _SECOND_MS
         self.time_ms = now_ms
+        self.consumed = 0
         self._rate = rate
         self._depth = rate * depth_ms
 
     def configure(self, rate: int, depth_ms: int, now_ms: int) -> None:
         """Change the rate from now on. The balance stays, up to the new depth."""
         self.refill(now_ms)
+        self.consumed += self._level - self.balance
         self._rate = rate
         self._depth = rate * depth_ms
-        self.balance = min(self.balance, self._depth)
-
-    def admits(self, now_ms: int) -> bool:
-        """Return whether a request is admitted."""
-        if now_ms != self.time_ms:
-            self.refill(now_ms)
-        return self.balance > 0
+        self.balance = self._level = min(self.balance, self._depth)
 
     def refill(self, now_ms: int) -> None:
         """Add the capacity since the last call."""
         if now_ms > self.time_ms:  # a clock that is set back adds nothing
-            self.balance = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
+            self.consumed += self._level - self.balance
+            self.balance = self._level = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
             self.time_ms = now_ms
 
 

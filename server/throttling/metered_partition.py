@@ -3,13 +3,18 @@
     request ──► admitted? ──► partition ──► outcome ──► its cost is taken
                    └── no: DynamoDB's throttling error; nothing is appended to the log
 
+`get` and `submit` call as little as they can: a call takes a tenth of the time that throttling may add to a request.
+
 A write reserves the least that it can cost, and the rest is taken after it: so writes that wait for the log are not
 admitted for nothing. Deletions by time to live and copies of a restore are not throttled, as in DynamoDB.
 """
 
+# Without this each request would evaluate the annotations of its callback.
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from ...log.commands import Action, Check, Command, Delete, Position, Put, Transact, Update
 from ...materializer.fold.outcomes import (
@@ -19,7 +24,6 @@ from ...materializer.fold.outcomes import (
     Refused,
     TransactionRefused,
     Units,
-    cost,
     transaction_units,
 )
 from ...materializer.fold.state import PartitionState, Table
@@ -40,7 +44,7 @@ from ...materializer.partition import (
     ScanRequest,
     Since,
 )
-from ...model.capacity import read_half_units, transaction_read_half_units, write_units
+from ...model.capacity import READ_BLOCK, WRITE_BLOCK, read_half_units, transaction_read_half_units
 from ...model.errors import (
     ProvisionedThroughputExceededError,
     Reason,
@@ -52,7 +56,10 @@ from ...model.errors import (
 from ...model.tables import TableDefinition
 from ...model.values import load
 from ..settings import Settings
-from .meters import NO_SLOT, Access, Limit, Policy, TableMeters
+from .buckets import HALF_UNIT, Bucket
+from .meters import Access, Limit, Meter, Policy, TableMeters
+
+_UNIT: Final = 2 * HALF_UNIT
 
 _INDEX_PROVISIONED: Final = (
     "The level of configured provisioned throughput for one or more global secondary indexes of the table was "
@@ -80,7 +87,7 @@ class MeteredPartition:
         partition: The wrapped partition, or the router over all of them.
         state: The catalog, for the definitions of tables.
         find: Returns the present item at a key.
-        clock: Returns milliseconds since any moment.
+        seconds: Returns the seconds since any moment.
         position: Returns the position of a refusal.
     """
 
@@ -91,14 +98,14 @@ class MeteredPartition:
         find: FindItem,
         *,
         policy: Policy,
-        clock: Callable[[], int],
+        seconds: Callable[[], float],
         position: Callable[[], Position],
     ) -> None:
         self._partition = partition
         self._state = state
         self._find = find
         self._policy = policy
-        self._clock = clock
+        self._seconds = seconds
         self._position = position
         self._tables: dict[int, TableMeters] = {}
         self.reach = partition.reach
@@ -106,54 +113,97 @@ class MeteredPartition:
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command if the tables and indexes that it writes to have capacity."""
-        if isinstance(command, Put | Update | Delete):
-            meters = self._meters(command.table)
-            if meters is None or (type(command) is Delete and command.context.source == "ttl"):
-                self._partition.submit(command, size, done)
-                return
-            now_ms = self._clock()
-            own = meters.own
-            slot = own.slot_of(command.pk)
-            if not own.write.admits(slot, now_ms) or meters.indexes:
-                error = self._refusal(command)
-                if error is not None:
-                    done(Failed(error), self._position())
-                    return
+        kind = type(command)
+        if kind is Put:
             # The least that the write can cost.
-            reserved = 2 * write_units(command.size) if isinstance(command, Put) else 2
-            own.write.take(reserved, slot, now_ms)
-            self._partition.submit(command, size, partial(self._written, meters, slot, reserved, done))
-        elif isinstance(command, Transact):
-            self._transact(command, size, done)
+            units = -(-cast(Put, command).size // WRITE_BLOCK)
+        elif kind is Update or kind is Delete:
+            units = 1
+        elif kind is Transact:
+            self._transact(cast(Transact, command), size, done)
+            return
         else:
             self._partition.submit(command, size, done)
+            return
+        action = cast(Put | Update | Delete, command)
+        meters, table = self._tables.get(action.table), self._state.tables.get(action.table)
+        if meters is None or table is None or meters.definition is not table.definition:
+            meters = self._meters(action.table)
+        if meters is None or (kind is Delete and action.context.source == "ttl"):
+            self._partition.submit(command, size, done)
+            return
+        now_ms = int(self._seconds() * 1000)
+        own = meters.own
+        partition = (own.recent.get(action.pk) or own.at(action.pk, action.sk)).write
+        if meters.indexes and (error := self._index_refusal(meters, action, now_ms)) is not None:
+            done(Failed(error), self._position())
+            return
+        bucket = own.write.bucket
+        if now_ms != bucket.time_ms:
+            own.write.refill(now_ms)
+        if now_ms != partition.time_ms:
+            partition.refill(now_ms)
+        if bucket.balance <= 0 or partition.balance <= 0:
+            done(Failed(_error(meters, Access.WRITE, None, own.write.limit(now_ms))), self._position())
+            return
+        bucket.balance -= units * _UNIT
+        partition.balance -= units * _UNIT
+        paid = units * WRITE_BLOCK
+
+        def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
+            if isinstance(outcome, Applied):
+                old, new = outcome.old, outcome.new
+                if (
+                    (old is not None and old[1] > paid)
+                    or (new is not None and new[1] > paid)
+                    or outcome.local is not None
+                    or outcome.glob is not None
+                ):
+                    _take_write(meters, partition, outcome.units, units)
+            else:
+                cost = outcome.units if isinstance(outcome, Refused) else 0
+                _take_write(meters, partition, Units(cost), units)
+            done(outcome, position)
+
+        self._partition.submit(command, size, on_outcome)
 
     def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
-        """Read an item."""
-        meters = self._meters(table)
-        if meters is None:
-            self._partition.get(table, pk, sk, consistent, done)
+        """Read an item, which costs at least one block."""
+        meters, catalog = self._tables.get(table), self._state.tables.get(table)
+        if meters is None or catalog is None or meters.definition is not catalog.definition:
+            meters = self._meters(table)
+            if meters is None:
+                self._partition.get(table, pk, sk, consistent, done)
+                return
+        now_ms = int(self._seconds() * 1000)
+        own = meters.own
+        partition = (own.recent.get(pk) or own.at(pk, sk)).read
+        meter = own.read
+        bucket = meter.bucket
+        if now_ms != bucket.time_ms:
+            meter.refill(now_ms)
+        if now_ms != partition.time_ms:
+            partition.refill(now_ms)
+        if bucket.balance <= 0 or partition.balance <= 0:
+            done(_error(meters, Access.READ, None, meter.limit(now_ms)), self._position())
             return
-        now_ms = self._clock()
-        slot = meters.own.slot_of(pk)
-        meter = meters.own.read
-        if not meter.admits(slot, now_ms):
-            limit = meter.limit_at(slot, now_ms)
-            assert limit is not None, "a limit refuses the read"
-            done(_error(meters, Access.READ, None, limit), self._position())
-            return
+        block = _UNIT if consistent else HALF_UNIT
+        bucket.balance -= block
+        partition.balance -= block
 
         def on_item(found: Stored | RequestError | None, position: ResultPosition) -> None:
-            if not isinstance(found, RequestError):
-                size = 0 if found is None else found[1]
-                meter.take(read_half_units(size, consistent), slot, now_ms)
+            if found is not None:
+                if isinstance(found, RequestError):
+                    meter.take(-block, partition)
+                elif found[1] > READ_BLOCK:
+                    meter.take(block * ((found[1] - 1) // READ_BLOCK), partition)
             done(found, position)
 
         self._partition.get(table, pk, sk, consistent, on_item)
 
     def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         """Read items: all of them or none. BatchGetItem then reads each by itself."""
-        error = next(filter(None, map(self._read_refusal, keys)), None)
+        error = self._read_refusal(keys)
         if error is not None:
             done(error, self._position())
             return
@@ -168,14 +218,16 @@ class MeteredPartition:
 
     def get_isolated(self, keys: Sequence[EncodedKey], since: Since, done: OnFound) -> None:
         """Read items in isolation: all of them or none. The second of two reads costs nothing."""
-        is_second = isinstance(since, Position)
-        error = None if is_second else next(filter(None, map(self._read_refusal, keys)), None)
+        if isinstance(since, Position):
+            self._partition.get_isolated(keys, since, done)
+            return
+        error = self._read_refusal(keys)
         if error is not None:
             done(error, self._position())
             return
 
         def on_found(found: list[Found] | RequestError, position: ResultPosition) -> None:
-            if not is_second and not isinstance(found, RequestError):
+            if not isinstance(found, RequestError):
                 for key, stored in zip(keys, found, strict=True):
                     size = stored[1] if isinstance(stored, tuple) else 0
                     self._take_read(key, transaction_read_half_units(size))
@@ -185,40 +237,33 @@ class MeteredPartition:
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
         """Read a page of one item collection."""
-        self._read_page(request, request.pk, done, lambda answer: self._partition.query(request, answer))
+        metered = self._metered(request, request.pk, done)
+        if metered is not None:
+            self._partition.query(request, metered)
 
     def scan(self, request: ScanRequest, done: OnPage) -> None:
         """Read a page in hash order. It draws on no capacity partition, because it may read several."""
-        self._read_page(request, None, done, lambda answer: self._partition.scan(request, answer))
+        metered = self._metered(request, None, done)
+        if metered is not None:
+            self._partition.scan(request, metered)
 
-    def _read_page(
-        self,
-        request: QueryRequest | ScanRequest,
-        pk: bytes | None,
-        done: OnPage,
-        read: Callable[[OnPage], None],
-    ) -> None:
+    def _metered(self, request: QueryRequest | ScanRequest, pk: bytes | None, done: OnPage) -> OnPage | None:
+        """Return the callback that takes the cost of a page; None if the page is refused."""
         meters = self._meters(request.table)
         if meters is None:
-            read(done)
-            return
+            return done
         index = request.index if request.index in meters.indexes else None
         part = meters.own if index is None else meters.indexes[index]
-        slot, now_ms = NO_SLOT if pk is None else part.slot_of(pk), self._clock()
-        limit = part.read.limit_at(slot, now_ms)
-        if limit is not None:
-            done(_error(meters, Access.READ, index, limit), self._position())
-            return
-
-        def on_page(page: Page | RequestError, position: ResultPosition) -> None:
-            if not isinstance(page, RequestError):
-                part.read.take(page.table_half_units + page.index_half_units, slot, now_ms)
-            done(page, position)
-
-        read(on_page)
+        partition = None if pk is None else (part.recent.get(pk) or part.at(pk, b"")).read
+        now_ms = int(self._seconds() * 1000)
+        limit = part.read.limit_at(partition, now_ms)
+        if limit is None:
+            return partial(_on_page, part.read, partition, done)
+        done(_error(meters, Access.READ, index, limit), self._position())
+        return None
 
     def _transact(self, command: Transact, size: int, done: OnOutcome) -> None:
-        errors = [self._refusal(action) for action in command.actions]
+        errors = [self._write_refusal(action) for action in command.actions]
         if any(errors):
             reasons = [_reason(error) for error in errors]
             outcome = TransactionRefused(TransactionCanceledError(reasons), [0] * len(errors))
@@ -230,7 +275,7 @@ class MeteredPartition:
             for action, units in zip(command.actions, costs, strict=False):  # none if nothing was appended
                 meters = self._meters(action.table)
                 if meters is not None:
-                    self._take_write(meters, meters.own.slot_of(action.pk), units)
+                    _take_write(meters, meters.own.at(action.pk, action.sk).write, units)
             done(outcome, position)
 
         self._partition.submit(command, size, on_outcome)
@@ -246,42 +291,52 @@ class MeteredPartition:
         if meters is None:
             if len(self._tables) >= len(self._state.tables):  # some of them are of dropped tables
                 self._tables = {id_: each for id_, each in self._tables.items() if id_ in self._state.tables}
-            meters = TableMeters(table.definition, self._state.limits, self._policy, self._clock())
+            meters = TableMeters(table.definition, self._state.limits, self._policy, self._now_ms())
             self._tables[table_id] = meters
         elif meters.definition is not table.definition:
-            meters.follow(table.definition, self._clock())
+            meters.follow(table.definition, self._now_ms())
         return meters
 
-    def _read_refusal(self, key: EncodedKey) -> RequestError | None:
-        meters = self._meters(key[0])
-        if meters is None:
-            return None
-        limit = meters.own.read.limit_at(meters.own.slot_of(key[1]), self._clock())
-        return None if limit is None else _error(meters, Access.READ, None, limit)
+    def _now_ms(self) -> int:
+        return int(self._seconds() * 1000)
+
+    def _read_refusal(self, keys: Sequence[EncodedKey]) -> RequestError | None:
+        """Return the error of the first read that a limit refuses."""
+        for table, pk, sk in keys:
+            meters = self._meters(table)
+            if meters is not None:
+                limit = meters.own.read.limit_at(meters.own.at(pk, sk).read, self._now_ms())
+                if limit is not None:
+                    return _error(meters, Access.READ, None, limit)
+        return None
 
     def _take_read(self, key: EncodedKey, half_units: int) -> None:
         meters = self._meters(key[0])
         if meters is not None:
-            meters.own.read.take(half_units, meters.own.slot_of(key[1]), self._clock())
+            meters.own.read.take(half_units * HALF_UNIT, meters.own.at(key[1], key[2]).read)
 
-    def _refusal(self, action: Action) -> RequestError | None:
-        """Return the error of a write whose table, or a global index that it may change, has no capacity."""
+    def _write_refusal(self, action: Action) -> RequestError | None:
+        """Return the error of an action whose table, or a global index that it may change, has no capacity."""
         meters = self._meters(action.table)
         if meters is None:
             return None
-        now_ms = self._clock()
-        limit = meters.own.write.limit_at(meters.own.slot_of(action.pk), now_ms)
+        now_ms = self._now_ms()
+        limit = meters.own.write.limit_at(meters.own.at(action.pk, action.sk).write, now_ms)
         if limit is not None:
             return _error(meters, Access.WRITE, None, limit)
-        if isinstance(action, Check):
-            return None
+        return None if isinstance(action, Check) else self._index_refusal(meters, action, now_ms)
+
+    def _index_refusal(
+        self, meters: TableMeters, action: Put | Update | Delete, now_ms: int
+    ) -> RequestError | None:
+        """Return the error of a write that may change a global index without capacity."""
         for name, part in meters.indexes.items():
-            limit = part.write.limit_at(NO_SLOT, now_ms)
+            limit = part.write.limit_at(None, now_ms)
             if limit is not None and self._may_change(meters.definition, name, action):
                 return _error(meters, Access.WRITE, name, limit)
         return None
 
-    def _may_change(self, definition: TableDefinition, name: str, action: Action) -> bool:
+    def _may_change(self, definition: TableDefinition, name: str, action: Put | Update | Delete) -> bool:
         """Return whether a write may change entries of an index: the item has one, or gets one."""
         if isinstance(action, Update):
             return True
@@ -293,34 +348,6 @@ class MeteredPartition:
             items.append(load(action.item))
         return any(index.key.pk(item) is not None and index.key.sort_part(item) is not None for item in items)
 
-    def _written(
-        self,
-        meters: TableMeters,
-        slot: int,
-        reserved: int,
-        done: OnOutcome,
-        outcome: Outcome,
-        position: ResultPosition,
-    ) -> None:
-        """Take the cost beyond the reserved part."""
-        if isinstance(outcome, Applied):
-            own = 2 * cost(outcome.old, outcome.new)
-            if own != reserved or outcome.local is not None or outcome.glob is not None:
-                self._take_write(meters, slot, outcome.units, reserved)
-        else:
-            self._take_write(
-                meters, slot, Units(outcome.units if isinstance(outcome, Refused) else 0), reserved
-            )
-        done(outcome, position)
-
-    def _take_write(self, meters: TableMeters, slot: int, units: Units, reserved: int = 0) -> None:
-        now_ms = self._clock()
-        meters.own.write.take(units.half_units - reserved, slot, now_ms)
-        for name, count in (units.glob or {}).items():
-            part = meters.indexes.get(name)
-            if part is not None:
-                part.write.take(2 * count, NO_SLOT, now_ms)
-
 
 class MeteredReplica(MeteredPartition):
     """A metered partition of a shared log. Other nodes send requests to it, and it has a share of each table's rate."""
@@ -331,11 +358,11 @@ class MeteredReplica(MeteredPartition):
         state: PartitionState,
         *,
         policy: Policy,
-        clock: Callable[[], int],
+        seconds: Callable[[], float],
         position: Callable[[], Position],
     ) -> None:
         super().__init__(
-            partition, state, partial(item_in, state), policy=policy, clock=clock, position=position
+            partition, state, partial(item_in, state), policy=policy, seconds=seconds, position=position
         )
         self.feed = partition.feed
         self.as_of = partition.as_of
@@ -350,6 +377,24 @@ def item_in(state: PartitionState, key: EncodedKey) -> Stored | None:
     """Return the item at a key of a partition."""
     table: Table | None = state.tables.get(key[0])
     return None if table is None else table.items.get(key[1], key[2])
+
+
+def _on_page(
+    meter: Meter, partition: Bucket | None, done: OnPage, page: Page | RequestError, position: ResultPosition
+) -> None:
+    """Take the cost of a page."""
+    if not isinstance(page, RequestError):
+        meter.take((page.table_half_units + page.index_half_units) * HALF_UNIT, partition)
+    done(page, position)
+
+
+def _take_write(meters: TableMeters, partition: Bucket, units: Units, reserved: int = 0) -> None:
+    own = units.table + sum((units.local or {}).values()) - reserved
+    meters.own.write.take(own * _UNIT, partition)
+    for name, count in (units.glob or {}).items():
+        part = meters.indexes.get(name)
+        if part is not None:
+            part.write.take(count * _UNIT, None)
 
 
 def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit) -> RequestError:

@@ -5,9 +5,10 @@
                      ── indexes: a Meter for each global index; a local index is part of its table
 
 A request is admitted if no bucket that it draws on is empty. Its cost is taken from all of them. A capacity partition
-is a model of DynamoDB's physical partitions: an equal range of slots. It serves at most 1,000 write units and 3,000
-read units a second, and with borrowing each of them up to that limit while the table has capacity left. Without
-borrowing each has an equal share of the table's rate.
+is a model of DynamoDB's physical partitions: a range of keys (model/capacity_partitions.py). It serves at most 1,000
+write units and 3,000 read units a second, and with borrowing each of them up to that limit while the table has capacity
+left. Without borrowing each has an equal share of the table's rate. When it is split each child begins with half of its
+balance.
 
 Sources: the developer guide on burst and adaptive capacity, on on-demand capacity and on partition keys; M. Elhemali
 and others, "Amazon DynamoDB: A Scalable, Predictably Performant, and Fully Managed NoSQL Database Service", USENIX ATC
@@ -16,19 +17,17 @@ and others, "Amazon DynamoDB: A Scalable, Predictably Performant, and Fully Mana
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
-from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX
-from ...model.keys import SLOTS, Slots
+from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX, PartitionMap
+from ...model.keys import key_hash
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, OnDemand, TableDefinition
-from ...model.throughput import readiness, wanted_partitions
+from ...model.throughput import partition_map, readiness
 from .buckets import HALF_UNIT, Bucket, Peaks
 
 _SECOND_MS: Final = 1_000
-
-
-NO_SLOT: Final = -1
+_RECENT_KEYS: Final = 4_096
 
 
 class Access(Enum):
@@ -101,121 +100,187 @@ def rates_of(
         initial=2 * initial,
         account=2 * limits.table_capacity_units,
         partition=2 * most,
-        partitions=wanted_partitions(definition, part),
+        partitions=len(partition_map(definition, part).partitions),
     )
 
 
+class DirectionRates(NamedTuple):
+    """The limits of a table or a global index in both directions."""
+
+    read: Rates
+    write: Rates
+
+
+def partition_rate(rates: Rates, policy: Policy) -> tuple[int, int]:
+    """Return the rate of a capacity partition, and the time for which it keeps unused capacity."""
+    if rates.provisioned is None or policy.borrows:
+        return rates.partition * 1000, _SECOND_MS
+    share = rates.provisioned * 1000 // rates.partitions
+    return min(rates.partition * 1000, share), max(_SECOND_MS, policy.burst_ms)
+
+
 class Meter:
-    """The buckets of a table or a global index in one direction."""
+    """The rate of a table or a global index in one direction.
+
+    Attributes:
+        bucket: The bucket of the whole table or index.
+    """
+
+    __slots__ = ("_peaks", "_policy", "_rates", "bucket")
 
     def __init__(self, rates: Rates, policy: Policy, now_ms: int) -> None:
         self._policy = policy
         self._rates = rates
-        self._since_ms = now_ms
         self._peaks = Peaks(rates.initial // policy.shares)
-        self._bucket = Bucket(*self._table_rate(now_ms), now_ms)
-        self._maximum: Bucket | None = None
-        self._partitions: dict[int, Bucket] = {}
-        self._slots: list[Bucket | None] = [None] * SLOTS  # the buckets of `_partitions`, by slot
-        self.configure(rates, now_ms)
+        self.bucket = Bucket(*self._rate(now_ms), now_ms)
 
     def configure(self, rates: Rates, now_ms: int) -> None:
-        """Take the rates of a changed definition."""
+        """Take the rates of a changed definition. The balance stays."""
+        self.refill(now_ms)
         if rates.initial != self._rates.initial:
             self._peaks = Peaks(rates.initial // self._policy.shares)
-        if rates.partitions != self._rates.partitions:
-            self._partitions.clear()
-            self._slots = [None] * SLOTS
-            self._since_ms = now_ms
         self._rates = rates
-        self._bucket.configure(*self._table_rate(now_ms), now_ms)
-        for bucket in self._partitions.values():
-            bucket.configure(*self._partition_rate(), now_ms)
-        self._maximum = None
-        if rates.provisioned is None and rates.maximum is not None:
-            self._maximum = Bucket(rates.maximum * 1000 // self._policy.shares, _SECOND_MS, now_ms)
+        self.bucket.configure(*self._rate(now_ms), now_ms)
 
-    def admits(self, slot: int, now_ms: int) -> bool:
-        """Return whether a request at a slot is admitted now; a Scan may read several partitions, so it has NO_SLOT."""
-        bucket = self._bucket
-        if now_ms != bucket.time_ms:
+    def take(self, amount: int, partition: Bucket | None) -> None:
+        """Take millionths of a half unit of a request that was admitted; a negative amount returns a part of it."""
+        self.bucket.balance -= amount
+        if partition is not None:
+            partition.balance -= amount
+
+    def limit_at(self, partition: Bucket | None, now_ms: int) -> Limit | None:
+        """Return the limit that refuses a request now; None if it is admitted. `partition` is None for a Scan."""
+        self.refill(now_ms)
+        if self.bucket.balance <= 0:
+            return self.limit(now_ms)
+        if partition is not None:
+            partition.refill(now_ms)
+            if partition.balance <= 0:
+                return Limit.KEY_RANGE
+        return None
+
+    def refill(self, now_ms: int) -> None:
+        """Add the unused capacity. A table on demand has the rate of its former peaks."""
+        bucket = self.bucket
+        if self._rates.provisioned is not None:
             bucket.refill(now_ms)
-        if bucket.balance <= 0 and not self._may_grow(now_ms):
-            return False
-        if slot >= 0:
-            bucket = self._slots[slot] or self._bucket_at(slot)
-            if now_ms != bucket.time_ms:
-                bucket.refill(now_ms)
-            if bucket.balance <= 0:
-                return False
-        return self._maximum is None or self._maximum.admits(now_ms)
+            return
+        since_ms, consumed = bucket.time_ms, bucket.consumed
+        bucket.refill(now_ms)
+        self._peaks.take((bucket.consumed - consumed) // HALF_UNIT, since_ms)
+        if bucket.balance <= 0:
+            bucket.configure(*self._rate(now_ms), now_ms)
 
-    def limit_at(self, slot: int, now_ms: int) -> Limit | None:
-        """Return the limit that refuses a request at a slot now; None if it is admitted."""
-        if self.admits(slot, now_ms):
-            return None
-        if self._maximum is not None and not self._maximum.admits(now_ms):
+    def limit(self, now_ms: int) -> Limit:
+        """Return the limit that has refused a request: that of the table or index, or else of a capacity partition."""
+        if self.bucket.balance > 0:
+            return Limit.KEY_RANGE
+        rates, shares = self._rates, self._policy.shares
+        if rates.provisioned is not None:
+            return Limit.PROVISIONED
+        rate = self._peaks.rate(now_ms)
+        if rates.maximum is not None and rates.maximum // shares <= min(rate, rates.account // shares):
             return Limit.MAX_ON_DEMAND
-        if not self._bucket.admits(now_ms):
-            if self._rates.provisioned is not None:
-                return Limit.PROVISIONED
-            if self._peaks.rate(now_ms) >= self._rates.account // self._policy.shares:
-                return Limit.ACCOUNT
-        return Limit.KEY_RANGE
+        return Limit.ACCOUNT if rate >= rates.account // shares else Limit.KEY_RANGE
 
-    def take(self, half_units: int, slot: int, now_ms: int) -> None:
-        """Take the cost of a request that was admitted; a negative one returns a part of it."""
-        amount = half_units * HALF_UNIT
-        self._bucket.balance -= amount
-        if slot >= 0:
-            (self._slots[slot] or self._bucket_at(slot)).balance -= amount
-        if self._rates.provisioned is None:
-            self._peaks.take(half_units, now_ms)
-            if self._maximum is not None:
-                self._maximum.balance -= amount
-
-    def _may_grow(self, now_ms: int) -> bool:
-        """Return whether a table on demand has capacity by peaks that have become old enough."""
-        if self._rates.provisioned is None:
-            self._bucket.configure(*self._table_rate(now_ms), now_ms)
-        return self._bucket.balance > 0
-
-    def _bucket_at(self, slot: int) -> Bucket:
-        number = slot * self._rates.partitions // SLOTS
-        bucket = self._partitions.get(number)
-        if bucket is None:
-            bucket = self._partitions[number] = Bucket(*self._partition_rate(), self._since_ms)
-        self._slots[slot] = bucket
-        return bucket
-
-    def _table_rate(self, now_ms: int) -> tuple[int, int]:
+    def _rate(self, now_ms: int) -> tuple[int, int]:
+        """Return the rate of the bucket, and the time for which it keeps unused capacity."""
         rates, policy = self._rates, self._policy
         if rates.provisioned is not None:
             return rates.provisioned * 1000 // policy.shares, max(_SECOND_MS, policy.burst_ms)
-        return min(rates.account // policy.shares, self._peaks.rate(now_ms)) * 1000, _SECOND_MS
+        most = rates.account if rates.maximum is None else min(rates.account, rates.maximum)
+        return min(most * 1000 // policy.shares, self._peaks.rate(now_ms) * 1000), _SECOND_MS
 
-    def _partition_rate(self) -> tuple[int, int]:
-        rates, policy = self._rates, self._policy
-        if rates.provisioned is None or policy.borrows:
-            return rates.partition * 1000, _SECOND_MS
-        share = rates.provisioned * 1000 // rates.partitions
-        return min(rates.partition * 1000, share), max(_SECOND_MS, policy.burst_ms)
+
+class PartitionBuckets:
+    """The buckets of a capacity partition."""
+
+    __slots__ = ("read", "write")
+
+    def __init__(self, read: Bucket, write: Bucket) -> None:
+        self.read = read
+        self.write = write
+
+    def inherit(self, parent: "PartitionBuckets", generations: int) -> None:
+        """Take the share of a partition that was split in two so often."""
+        self.read.balance = parent.read.balance >> generations
+        self.write.balance = parent.write.balance >> generations
 
 
 class PartMeters:
-    """The meters of a table, or of one of its global indexes."""
+    """The meters of a table, or of one of its global indexes.
 
-    __slots__ = ("_slots", "partitions", "read", "write")
+    Attributes:
+        map: Its capacity partitions.
+        recent: The capacity partitions of keys of recent requests. A lookup takes a tenth of the time of a key's hash.
+    """
 
-    def __init__(self, owner_id: int, read: Meter, write: Meter, partitions: int) -> None:
-        self.read = read
-        self.write = write
-        self.partitions = partitions
-        self._slots = Slots(owner_id)
+    __slots__ = ("_buckets", "_owner_id", "_policy", "_rates", "_since_ms", "map", "read", "recent", "write")
 
-    def slot_of(self, pk: bytes) -> int:
-        """Return the slot of a partition key; with one capacity partition any slot will do."""
-        return 0 if self.partitions == 1 else self._slots.of(pk)
+    def __init__(
+        self, owner_id: int, partitions: PartitionMap, rates: DirectionRates, policy: Policy, now_ms: int
+    ) -> None:
+        self.map = partitions
+        self.read = Meter(rates.read, policy, now_ms)
+        self.write = Meter(rates.write, policy, now_ms)
+        self.recent: dict[bytes, PartitionBuckets] = {}
+        self._owner_id = owner_id
+        self._policy = policy
+        self._rates = rates
+        self._buckets: dict[int, PartitionBuckets] = {}
+        self._since_ms = now_ms
+
+    def configure(self, partitions: PartitionMap, rates: DirectionRates, now_ms: int) -> None:
+        """Take the capacity partitions and the rates of a changed definition."""
+        self.read.configure(rates.read, now_ms)
+        self.write.configure(rates.write, now_ms)
+        self._rates = rates
+        for buckets in self._buckets.values():
+            buckets.read.configure(*partition_rate(rates.read, self._policy), now_ms)
+            buckets.write.configure(*partition_rate(rates.write, self._policy), now_ms)
+        if partitions != self.map:
+            self.recent.clear()
+            if partitions.initial != self.map.initial:
+                self._buckets.clear()
+                self._since_ms = now_ms
+            else:
+                self._split(partitions, now_ms)
+            self.map = partitions
+
+    def at(self, pk: bytes, sk: bytes) -> PartitionBuckets:
+        """Return the buckets of the capacity partition with a key."""
+        found = self.recent.get(pk)
+        if found is None:
+            partition = self.map.of(key_hash(self._owner_id, pk), pk, sk)
+            found = self._buckets.get(partition.id)
+            if found is None:
+                found = self._buckets[partition.id] = self._new_buckets(self._since_ms)
+            if pk not in (partition.low.pk, partition.high.pk):  # no boundary divides the item collection
+                if len(self.recent) >= _RECENT_KEYS:
+                    self.recent.clear()
+                self.recent[pk] = found
+        return found
+
+    def _split(self, partitions: PartitionMap, now_ms: int) -> None:
+        """Give each new capacity partition its share of the balance of the one that was split."""
+        present = {}
+        for partition in partitions.partitions:
+            ancestor, generations = partition.id, 0
+            while ancestor not in self._buckets and ancestor >= partitions.initial:
+                ancestor = partitions.splits[(ancestor - partitions.initial) // 2].partition
+                generations += 1
+            found = self._buckets.get(ancestor)
+            if found is not None:
+                present[partition.id] = found if not generations else self._new_buckets(now_ms)
+                if generations:
+                    present[partition.id].inherit(found, generations)
+        self._buckets = present
+
+    def _new_buckets(self, since_ms: int) -> PartitionBuckets:
+        return PartitionBuckets(
+            Bucket(*partition_rate(self._rates.read, self._policy), since_ms),
+            Bucket(*partition_rate(self._rates.write, self._policy), since_ms),
+        )
 
 
 class TableMeters:
@@ -249,15 +314,9 @@ class TableMeters:
         self, part: TableDefinition | IndexDefinition, present: PartMeters | None, now_ms: int
     ) -> PartMeters:
         """Return the meters of a table or an index: the present ones, changed, or new ones."""
-        read, write = (rates_of(self.definition, part, access, self._limits) for access in Access)
+        rates = DirectionRates(*(rates_of(self.definition, part, access, self._limits) for access in Access))
+        partitions = partition_map(self.definition, part)
         if present is None:
-            return PartMeters(
-                part.id,
-                Meter(read, self._policy, now_ms),
-                Meter(write, self._policy, now_ms),
-                read.partitions,
-            )
-        present.read.configure(read, now_ms)
-        present.write.configure(write, now_ms)
-        present.partitions = read.partitions
+            return PartMeters(part.id, partitions, rates, self._policy, now_ms)
+        present.configure(partitions, rates, now_ms)
         return present

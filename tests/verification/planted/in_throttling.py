@@ -10,8 +10,8 @@ BUGS = [
         "a bucket keeps all unused capacity",
         """
 @ server/throttling/buckets.py
--            self.balance = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
-+            self.balance += self._rate * (now_ms - self.time_ms)
+-            self.balance = self._level = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
++            self.balance = self._level = self.balance + self._rate * (now_ms - self.time_ms)
 """,
         METERS,
     ),
@@ -20,9 +20,10 @@ BUGS = [
         """
 @ server/throttling/buckets.py
 -        if now_ms > self.time_ms:  # a clock that is set back adds nothing
--            self.balance = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
 +        if now_ms != self.time_ms:
-+            self.balance = min(self._depth, self.balance + self._rate * abs(now_ms - self.time_ms))
+@ server/throttling/buckets.py
+-            self.balance = self._level = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
++            self.balance = self._level = min(self._depth, self.balance + self._rate * abs(now_ms - self.time_ms))
 """,
         METERS,
     ),
@@ -39,8 +40,8 @@ BUGS = [
         "a hot key has the throughput of its table",
         """
 @ server/throttling/meters.py
--            return rates.partition * 1000, _SECOND_MS
-+            return (rates.provisioned or rates.account) * 1000, _SECOND_MS
+-        return rates.partition * 1000, _SECOND_MS
++        return (rates.provisioned or rates.account) * 1000, _SECOND_MS
 """,
         METERS,
     ),
@@ -48,8 +49,8 @@ BUGS = [
         "an index without capacity refuses no write",
         """
 @ server/throttling/metered_partition.py
--            if not own.write.admits(slot, now_ms) or meters.indexes:
-+            if not own.write.admits(slot, now_ms):
+-            limit = part.write.limit_at(None, now_ms)
++            limit = None
 """,
         SERVED,
     ),
@@ -66,8 +67,9 @@ BUGS = [
         "a write costs the least that it can",
         """
 @ server/throttling/metered_partition.py
--            if own != reserved or outcome.local is not None or outcome.glob is not None:
-+            if own < reserved:
+-                    or outcome.local is not None
+-                    or outcome.glob is not None
++                    or outcome.local is None
 """,
         SERVED,
     ),

@@ -14,7 +14,7 @@ def test_the_meters_of_dropped_tables_are_freed() -> None:
         ledger.state,
         lambda key: item_in(ledger.state, key),
         policy=Policy(),
-        clock=lambda: 0,
+        seconds=lambda: 0.0,
         position=lambda: Position(0, 0),
     )
 
