@@ -4,7 +4,7 @@ A partition keeps the changes of a table while its stream is enabled or a subscr
 alone is the position of a reader; 0 is before all changes. The feed itself is above this layer (`streams/feed`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -27,6 +27,7 @@ class ReadChanges:
         after_sequence_number: Only changes with a higher sequence number.
         until: Only changes with this sequence number or a lower one.
         stream: Only changes made while the stream with this label (its `created_ms`) was enabled.
+        shard: Only changes of this shard of the stream: its period and its range of keys (`Shard`).
         limit: The maximum number of changes.
         size: The approximate maximum of image bytes; the answer always has one change at least.
         wait_ms: How long to wait for a change if there is none; at most LONGEST_WAIT_MS.
@@ -39,6 +40,7 @@ class ReadChanges:
     limit: int = 1000
     size: int = 1024 * 1024
     wait_ms: int = 0
+    shard: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Changes:
             one stream it is at least the stream's beginning; otherwise the beginning of the last capture of the table.
         is_end: Whether `changes` reaches the end of the feed.
         time: Log time of the partition.
+        is_over: Whether no later change can be in the range of the request: its `until`, or the end of its shard.
     """
 
     changes: list[Change]
@@ -94,6 +97,7 @@ class Changes:
     trim_horizon: SequenceNumber
     is_end: bool
     time: int
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +109,22 @@ class FoundSequenceNumber:
 
 
 class Shard(NamedTuple):
-    """One shard of a stream in this partition: the `nth` period of the stream's shard age, from 0.
+    """One shard of a stream in this partition: the `nth` period of the stream's shard age, from 0, of a range of keys.
 
     `first` is at most the sequence number of its first change, `last` its highest; None while it is open. `begun_ms`
-    is log time.
+    is log time. Ranges have ids; `path` has those of the ranges that were divided to make this one, and its own.
     """
 
     nth: int
     first: SequenceNumber
     last: SequenceNumber | None
     begun_ms: int
+    path: Sequence[int] = (0,)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The period and the range, by which a shard of a stream is named in its partition."""
+        return self.nth, self.path[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +165,19 @@ class FedPartition(Partition, Protocol):
         ...
 
 
-def fill(page: list[Change], changes: Iterable[Change], request: ReadChanges) -> bool:
-    """Append changes to a page. Return whether it is full."""
+def fill(
+    page: list[Change],
+    changes: Iterable[Change],
+    request: ReadChanges,
+    holds: Callable[[Change], bool] | None = None,
+) -> bool:
+    """Append changes to a page, of a shard those that it holds. Return whether the page is full."""
     stream, limit = request.stream, request.limit
     room = request.size - sum(map(images_of, page))
     for change in changes:
         if stream is not None and change.stream != stream:
+            continue
+        if holds is not None and not holds(change):
             continue
         room -= images_of(change)
         if page and (room < 0 or len(page) >= limit):

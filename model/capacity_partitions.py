@@ -175,9 +175,14 @@ def partitions_for(read: int, write: int) -> int:
     return min(PARTITIONS_MAX, max(1, -(-(read * WRITE_UNITS_MAX + write * READ_UNITS_MAX) // units)))
 
 
+def first_boundary(slot: int) -> Boundary:
+    """Return the boundary below the first key of a slot."""
+    return Boundary(slot * (_HASHES // SLOTS))
+
+
 def _initial_partitions(count: int) -> list[CapacityPartition]:
     """Return equal ranges of slots."""
-    lows = [Boundary(-(-number * SLOTS // count) * (_HASHES // SLOTS)) for number in range(count)]
+    lows = [first_boundary(-(-number * SLOTS // count)) for number in range(count)]
     highs: Sequence[Boundary] = [*lows[1:], HIGHEST]
     return [CapacityPartition(id_, *ends) for id_, ends in enumerate(zip(lows, highs, strict=True))]
 

@@ -24,6 +24,7 @@ from .index_requests import INVALID, update_indexes
 from .jobs import START_IMPORT, job_arn
 from .key_schema import KeySchema
 from .limits import Limits
+from .partition_splits import KEEP_PARTITIONS, SPLIT, keep_partitions, split_partition
 from .tables import (
     IndexDefinition,
     Insights,
@@ -205,7 +206,10 @@ def update(
     changed = update_indexes(changed, request, next_id=next_id, time_ms=time_ms, limits=limits)
     changed = _with_settings(changed, request, time_ms)
     check_maxima(changed, units, limits)
-    return replace(kept_warm(changed), status="UPDATING")
+    changed = kept_warm(changed)
+    if request.get(KEEP_PARTITIONS):
+        changed = keep_partitions(definition, changed)
+    return replace(changed, status="UPDATING")
 
 
 def check_update(request: dict[str, Any]) -> None:
@@ -400,8 +404,14 @@ def change(
         "UpdateContributorInsights": lambda: update_contributor_insights(
             definition, request, time_ms=time_ms
         ),
+        SPLIT: lambda: _split(definition, request, time_ms),
     }
     return changes[operation]()
+
+
+def _split(definition: TableDefinition, request: dict[str, Any], time_ms: int) -> TableDefinition:
+    check_in_use(definition)
+    return split_partition(definition, request, time_ms=time_ms)
 
 
 # Billing

@@ -22,13 +22,14 @@ from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.backups import Backup
+from ...model.capacity_partitions import first_boundary
 from ...model.jobs import Job
 from ...model.keys import slot
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
-from .feed.capture import CapturePeriod, CapturePeriods, update_periods
+from .feed.capture import CapturePeriod, CapturePeriods, ShardSplit, divide_shards, update_periods
 from .storage import MemoryStore, NewStore
 from .transactions.state import Transactions
 
@@ -225,9 +226,20 @@ class PartitionState:
             self.tables[definition.id] = Table(definition, self.new_store)
             self.names[definition.name] = definition.id
         else:
+            self._divide_shards(table.definition, definition, sequence_number)
             table.define(definition)
         self.next_id = max([self.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
         update_periods(self.periods, definition.id, definition, sequence_number, self.log_time)
+
+    def _divide_shards(self, before: TableDefinition, after: TableDefinition, sequence_number: int) -> None:
+        """Divide the shards of the table's stream at each new boundary between two keys of this partition."""
+        known = len(before.capacity_partitions.splits) if before.capacity_partitions is not None else 0
+        splits = () if after.capacity_partitions is None else after.capacity_partitions.splits[known:]
+        for split in splits:
+            boundary = split.boundary
+            if slot(boundary.hash) in self.slots and boundary != first_boundary(self.slots.start):
+                divided = ShardSplit(sequence_number, self.log_time, boundary)
+                divide_shards(self.periods, after.id, divided)
 
     def drop(self, table_id: int, sequence_number: int) -> None:
         """Delete a table from the command with that sequence number on. That cancels its import."""

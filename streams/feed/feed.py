@@ -10,7 +10,7 @@ capture period. Changes are ordered by sequence number alone: a change that is f
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from ...log.commands import Position
 from ...materializer.feed_requests import (
@@ -27,7 +27,7 @@ from ...materializer.feed_requests import (
     Shards,
     fill,
 )
-from ...materializer.fold.feed.capture import CapturePeriod
+from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...materializer.fold.outcomes import Change, Outcome
 from ...materializer.fold.state import PartitionState
 from ...materializer.history.requests import LogPast
@@ -44,6 +44,8 @@ from .serial_executor import SerialExecutor
 from .table_changes import TableChanges
 
 T = TypeVar("T")
+KeyFilter: TypeAlias = Callable[[Change], bool]
+"""Returns whether the key of a change is in a shard."""
 
 _NONE: Final = None, None
 
@@ -185,7 +187,7 @@ class Feed:
     def _answer(self, request: FeedRequest, table: TableChanges | None, done: OnFed) -> None:
         match request:
             case ReadChanges():
-                self._read(self._until_stream_end(request), done)
+                self._read(request, done)
             case FindSequenceNumber():
                 self._find(request, table, done)
             case CountChanges():
@@ -193,55 +195,68 @@ class Feed:
             case ListShards():
                 self._send(done, self._shards(request))
 
-    def _until_stream_end(self, request: ReadChanges) -> ReadChanges:
-        """Limit a read of a disabled stream to the stream's end: changes of a later stream are not searched."""
-        windows = self._state.periods.get(request.table, ()) if request.stream is not None else ()
-        ended = [each.ended for each in windows if each.label == request.stream and each.ended is not None]
-        if not ended:
-            return request
-        until = ended[0] if request.until is None else min(request.until, ended[0])
-        return replace(request, until=until)
+    def _limited(self, request: ReadChanges) -> tuple[ReadChanges, KeyFilter | None]:
+        """Limit a read to the end of its shard or its disabled stream, and return the filter of the shard's keys."""
+        stream = None if request.stream is None else self._stream(request.table, request.stream)
+        if stream is None:
+            return request, None
+        end, holds = stream.ended, None
+        if request.shard is not None:
+            table = self._tables.get(request.table)
+            starts = () if table is None else table.shard_starts
+            end, holds = shards.shard_end(starts, stream, request.shard)
+        if end is None or (request.until is not None and request.until <= end):
+            return request, holds
+        return replace(request, until=end), holds
 
-    def _read(self, request: ReadChanges, done: OnFed, poll: LongPoll | None = None) -> None:
-        """Answer with a page, or wait for changes."""
+    def _stream(self, table_id: int, label: int) -> CapturePeriod | None:
+        periods = self._state.periods.get(table_id, ())
+        return next((period for period in periods if period.label == label), None)
+
+    def _read(self, asked: ReadChanges, done: OnFed, poll: LongPoll | None = None) -> None:
+        """Answer with a page, or wait for changes. A shard may end during the wait."""
+        request, holds = self._limited(asked)
         table = self._tables.get(request.table)
         trim_horizon = self._trim_horizon(request.table, request.stream)
         after = max(request.after_sequence_number, trim_horizon)
         if table is not None and after < table.recent_after:
-            self._read_segments(replace(request, after_sequence_number=after), table, done)
+            self._read_segments(replace(asked, after_sequence_number=after), table, done)
             return
-        found, is_full = ([], False) if table is None else table.newest(request, after)
+        found, is_full = ([], False) if table is None else table.newest(request, after, holds)
         if is_full:
             last = found[-1].sequence_number
             self._send(done, Changes(found, last, trim_horizon, False, self._state.log_time))
             return
         end = self._end if request.until is None else min(self._end, request.until)
         page = Changes(found, max(after, end), trim_horizon, True, self._state.log_time)
-        is_over = request.until is not None and page.next >= request.until
+        page.is_over = request.until is not None and page.next >= request.until
         # A long poll would hide a new trim horizon, or wait for changes that cannot come.
-        is_final = is_over or request.after_sequence_number < trim_horizon or self._is_deleted(request.table)
-        if found or is_final or not request.wait_ms or not self._polls.add(request, done, poll):
+        is_final = (
+            page.is_over or request.after_sequence_number < trim_horizon or self._is_deleted(request.table)
+        )
+        if found or is_final or not request.wait_ms or not self._polls.add(asked, done, poll):
             self._send(done, page)
 
-    def _read_segments(self, request: ReadChanges, table: TableChanges, done: OnFed) -> None:
+    def _read_segments(self, asked: ReadChanges, table: TableChanges, done: OnFed) -> None:
         """Answer with changes in segments. Without any, continue with the changes in memory."""
+        request, holds = self._limited(asked)
         stored = table.recent_after
         until = stored if request.until is None else min(stored, request.until)
 
         def read(segments: Segments) -> tuple[list[Change], bool]:
             page: list[Change] = []
             blocks = segments.read(request.after_sequence_number, until)
-            return page, any(fill(page, block, request) for block in blocks)
+            return page, any(fill(page, block, request, holds) for block in blocks)
 
         def answer(found: tuple[list[Change], bool]) -> None:
             page, is_full = found
             after = page[-1].sequence_number if is_full else until
             if not page and until == stored:
-                self._read(replace(request, after_sequence_number=after), done)
+                self._read(replace(asked, after_sequence_number=after), done)
             else:
                 trim_horizon = self._trim_horizon(request.table, request.stream)
-                is_end = not is_full and until < stored
-                self._send(done, Changes(page, after, trim_horizon, is_end, self._state.log_time))
+                is_over = not is_full and until < stored
+                self._send(done, Changes(page, after, trim_horizon, is_over, self._state.log_time, is_over))
 
         self._with_segments(table, read, answer, done)
 
@@ -283,17 +298,12 @@ class Feed:
 
     def _shards(self, request: ListShards) -> Shards:
         table = self._tables.get(request.table)
+        stream = self._stream(request.table, request.stream)
         found = []
-        for window in self._state.periods.get(request.table, ()):
-            if window.label == request.stream:
-                found = shards.shards(
-                    () if table is None else table.shard_starts,
-                    stream=window.label,
-                    shard_ms=window.shard_ms,
-                    begun=window.begun,
-                    ended=window.ended,
-                    trim_horizon=self._trim_horizon(request.table, request.stream),
-                )
+        if stream is not None and stream.label != WATCHED:
+            starts = () if table is None else table.shard_starts
+            trim_horizon = self._trim_horizon(request.table, request.stream)
+            found = shards.shards(starts, stream, trim_horizon=trim_horizon)
         return Shards(found, self._state.log_time)
 
     def _with_segments(

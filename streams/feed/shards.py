@@ -1,34 +1,65 @@
 """Shards of a stream: partitions and log time in the terms of DynamoDB Streams.
 
 The changes of a stream in one partition are divided into shards by log time, one shard per period of `shard_ms` since
-the stream was enabled. A period without changes has no shard, except for the first. Shards therefore follow from the
-changes alone, and a refold finds the same ones.
+the stream was enabled. A period without changes has no shard, except for the first. A split of a capacity partition
+divides the shard that has keys on both sides of its boundary: each child has the changes of its range of keys, from the
+split on. Each range then has shards of its own, one per period. So all changes of a key are in one shard at any time,
+and in its child later. Shards follow from the changes and the splits alone, and a refold finds the same ones.
 
 A shard begins with its first change, even if that is trimmed: the durable offset stores it. The true start of a partly
 trimmed shard is unknown after a start from a snapshot that is older than all kept changes, or after changes were
 dropped from memory; such a shard begins with its first captured change.
 
-    stream enabled at 1000, shard_ms 500     changes at 1100, 1200     2300       2700
-                                             └─── period 0 ───┘      period 2   period 3, open
+    stream enabled at 1000, shard_ms 500     changes at 1100, 1200     2300   split at 2400    2700
+    range 0, until the split                 └─── period 0 ───┘      period 2
+    ranges 1 and 2                                                              period 2       period 3, open
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ...materializer.feed_requests import Shard
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
+from ...materializer.fold.outcomes import Change
+from ...model.capacity_partitions import HIGHEST, LOWEST, Boundary
+from ...model.keys import key_hash
 from ...model.sequence_numbers import SequenceNumber
 
-_SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{4})([0-9a-f]{4,12})")
+_SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{4})([0-9a-f]{4,12})(?:-([0-9a-f]{4,8}))?")
 
 
 class ShardName(NamedTuple):
-    """The parts of a shard id: the start of its period in log time, the partition, and the index of the period."""
+    """The parts of a shard id: the start of its period in log time, the partition, the period's index, the range."""
 
     begun_ms: int
     partition: int
     period: int
+    range: int = 0
+
+
+class KeyRange(NamedTuple):
+    """A range of the keys of a stream's table, which has shards of its own: 0 has all keys, and each split makes two.
+
+    Attributes:
+        path: The ids of the ranges that were divided to make this one, and its own.
+        low: The boundary below its first key.
+        high: The boundary above its last key.
+        period: The index of the period in which it begins.
+        first: The sequence number with which it begins.
+        last: The last one before a split ends it, or the stream is disabled; None while it is open.
+    """
+
+    path: list[int]
+    low: Boundary
+    high: Boundary
+    period: int
+    first: SequenceNumber
+    last: SequenceNumber | None
+
+    def holds(self, change: Change) -> bool:
+        """Return whether the key of a change is in the range."""
+        return self.low <= (key_hash(change.table, change.pk), change.pk, change.sk) < self.high
 
 
 class ShardStart(NamedTuple):
@@ -69,52 +100,93 @@ def begun_ms(stream: int, shard_ms: int, period: int) -> int:
     return stream + period * shard_ms
 
 
-def shard_id(stream: int, shard_ms: int, partition: int, period: int) -> str:
+def shard_id(stream: int, shard_ms: int, partition: int, period: int, range_id: int = 0) -> str:
     """Return the id of a shard: between 28 and 65 characters, as SDKs check.
 
     >>> shard_id(1_700_000_000_000, 14_400_000, 3, 2)
     'shardId-00000001700028800000-00030002'
+    >>> shard_id(1_700_000_000_000, 14_400_000, 3, 2, range_id=5)
+    'shardId-00000001700028800000-00030002-0005'
     """
-    return f"shardId-{begun_ms(stream, shard_ms, period):020d}-{partition:04x}{period:04x}"
+    name = f"shardId-{begun_ms(stream, shard_ms, period):020d}-{partition:04x}{period:04x}"
+    return f"{name}-{range_id:04x}" if range_id else name
 
 
 def read_shard_id(text: str) -> ShardName | None:
     """Parse a shard id; None if the text is not one.
 
     >>> read_shard_id("shardId-00000001700028800000-00030002")
-    ShardName(begun_ms=1700028800000, partition=3, period=2)
+    ShardName(begun_ms=1700028800000, partition=3, period=2, range=0)
     """
     match = _SHARD_ID.fullmatch(text)
-    return None if match is None else ShardName(int(match[1]), int(match[2], 16), int(match[3], 16))
+    if match is None:
+        return None
+    return ShardName(int(match[1]), int(match[2], 16), int(match[3], 16), int(match[4] or "0", 16))
 
 
-def shards(
-    starts: Iterable[ShardStart],
-    *,
-    stream: int,
-    shard_ms: int,
-    begun: int,
-    ended: int | None,
-    trim_horizon: int,
-) -> list[Shard]:
+def key_ranges(stream: CapturePeriod) -> list[KeyRange]:
+    """Return the ranges of a stream in one partition, by id: range 0, and two of each split."""
+    ranges = [KeyRange([0], LOWEST, HIGHEST, 0, stream.begun, stream.ended)]
+    for split in stream.splits:
+        boundary = split.boundary
+        [parent] = [each for each in ranges if each.last == stream.ended and each.low < boundary < each.high]
+        ranges[parent.path[-1]] = parent._replace(last=split.sequence_number - 1)
+        period = period_of(split.time_ms, stream.label, stream.shard_ms)
+        for low, high in ((parent.low, boundary), (boundary, parent.high)):
+            path = [*parent.path, len(ranges)]
+            ranges.append(KeyRange(path, low, high, period, split.sequence_number, stream.ended))
+    return ranges
+
+
+def shards(starts: Iterable[ShardStart], stream: CapturePeriod, *, trim_horizon: int) -> list[Shard]:
     """Return the shards of a stream in one partition, oldest first.
 
     Args:
-        starts: The first changes of shards, in order.
-        stream: The stream's label.
-        shard_ms: The length of a period.
-        begun: The sequence number of the command that enabled the stream in this partition.
-        ended: The sequence number of the command that disabled it, None while it is enabled.
+        starts: The first changes of periods, in order.
+        stream: The stream in this partition.
         trim_horizon: The sequence number up to which changes are trimmed. A shard that ends there is left out.
     """
-    first = {0: begun}  # the first shard exists before the first change
-    for each in starts:
-        if each.stream == stream:
-            first.setdefault(each.period, each.sequence_number)
-    periods = [*first.items()]
-    lasts = [after - 1 for _, after in periods[1:]] + [None if ended is None else ended]
-    return [
-        Shard(period, sequence_number, last, begun_ms(stream, shard_ms, period))
-        for (period, sequence_number), last in zip(periods, lasts, strict=True)
-        if last is None or last > trim_horizon or (ended is not None and period == periods[-1][0])
-    ]
+    rolls = _rolls(starts, stream)
+    found = []
+    for range_ in key_ranges(stream):
+        period, first = range_.period, range_.first
+        while True:
+            roll = _next_roll(rolls, range_, period)
+            last = range_.last if roll is None else roll.sequence_number - 1
+            is_end = roll is None and stream.ended is not None and last == stream.ended
+            if last is None or last > trim_horizon or is_end:
+                begun = begun_ms(stream.label, stream.shard_ms, period)
+                found.append(Shard(period, first, last, begun, range_.path))
+            if roll is None:
+                break
+            period, first = roll.period, roll.sequence_number
+    return sorted(found, key=lambda shard: (shard.first, shard.path))
+
+
+def shard_end(
+    starts: Iterable[ShardStart], stream: CapturePeriod, key: tuple[int, int]
+) -> tuple[SequenceNumber | None, Callable[[Change], bool] | None]:
+    """Return the last sequence number of a shard, None while it is open, and a filter of changes by their keys.
+
+    The filter is None if all changes of the partition up to there are in the shard.
+    """
+    period, range_id = key
+    ranges = key_ranges(stream)
+    if range_id >= len(ranges):  # of a split that is not folded here yet
+        return None, lambda _: False
+    range_ = ranges[range_id]
+    roll = _next_roll(_rolls(starts, stream), range_, period)
+    return range_.last if roll is None else roll.sequence_number - 1, range_.holds if range_id else None
+
+
+def _rolls(starts: Iterable[ShardStart], stream: CapturePeriod) -> list[ShardStart]:
+    """Return the first changes of the periods after period 0, which begins with the stream."""
+    return [each for each in starts if each.stream == stream.label and each.period]
+
+
+def _next_roll(rolls: Iterable[ShardStart], range_: KeyRange, period: int) -> ShardStart | None:
+    """Return the first change in this partition that belongs to a later period of a range."""
+    for roll in rolls:
+        if roll.period > period:
+            return roll if range_.last is None or roll.sequence_number <= range_.last else None
+    return None

@@ -6,7 +6,7 @@ A reader that keeps up reads memory alone. Changes that are in a segment leave m
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from operator import attrgetter
 from typing import Final
@@ -154,13 +154,18 @@ class TableChanges:
 
     # Reading memory
 
-    def newest(self, request: ReadChanges, after: int) -> tuple[list[Change], bool]:
-        """Return a page of the changes in memory after a sequence number, and whether the page is full."""
+    def newest(
+        self, request: ReadChanges, after: int, holds: Callable[[Change], bool] | None = None
+    ) -> tuple[list[Change], bool]:
+        """Return a page of the changes in memory after a sequence number, and whether the page is full.
+
+        `holds` filters the changes of a shard.
+        """
         recent, page = self.recent, list[Change]()
         first = bisect_right(recent, after, key=_sequence_number)
         until = request.until
         end = len(recent) if until is None else bisect_right(recent, until, lo=first, key=_sequence_number)
-        return page, fill(page, (recent[index] for index in range(first, end)), request)
+        return page, fill(page, (recent[index] for index in range(first, end)), request, holds)
 
     def count(self, after: int, until: int) -> tuple[int, int | None]:
         """Count the changes in memory with after < sequence number <= until; also the log time of the first."""

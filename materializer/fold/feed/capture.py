@@ -6,17 +6,40 @@
 Each partition follows the definitions in its own log, so `begun` and `ended` are sequence numbers of that partition:
 a change is in a period if its sequence number is between them. Periods that have ended are kept, also those of
 deleted tables, because their changes can be read for a while; only the last ENDED_KEPT of them are kept.
+
+A split of a capacity partition of the table divides a shard of its stream too, in the partition of the log that has
+the keys on both sides of the boundary. The period has these splits, and the shards follow from them (streams/feed/).
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from ....model.capacity_partitions import Boundary
 from ....model.key_schema import KeySchema
 from ....model.tables import Stream, TableDefinition
 
 ENDED_KEPT: Final = 1024
 WATCHED: Final = 0
 """The label of a period for subscriptions only. A stream's label is the time at which it was enabled."""
+
+
+class ShardSplit(NamedTuple):
+    """A division of a stream's shards at a boundary, by the command with a sequence number, at its log time."""
+
+    sequence_number: int
+    time_ms: int
+    boundary: Boundary
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sequence_number": str(self.sequence_number),
+            "time_ms": self.time_ms,
+            "boundary": self.boundary.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "ShardSplit":
+        return cls(int(data["sequence_number"]), data["time_ms"], Boundary.from_json(data["boundary"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +53,7 @@ class CapturePeriod:
         shard_ms: The age at which the stream's shards are closed; 0 for WATCHED.
         begun: The sequence number of the command that opened the period in this partition.
         ended: The sequence number of the command that closed it, at log time `ended_ms`; None while it is open.
+        splits: The splits of the stream's shards in this partition, in order.
     """
 
     table: int
@@ -41,6 +65,7 @@ class CapturePeriod:
     begun: int
     ended: int | None = None
     ended_ms: int | None = None
+    splits: tuple[ShardSplit, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -56,13 +81,17 @@ class CapturePeriod:
         return self.ended_ms is not None and self.ended_ms < before_ms
 
     def to_json(self) -> dict[str, Any]:
-        """Serialize every field, canonically, for the state dump."""
+        """Serialize every field, canonically, for the state dump. `splits` is left out if there are none."""
         numbers = {"begun": str(self.begun), "ended": None if self.ended is None else str(self.ended)}
-        return {
+        written = {
             **{each.name: getattr(self, each.name) for each in fields(self)},
             **numbers,
             "key": self.key.to_json(),
+            "splits": [split.to_json() for split in self.splits],
         }
+        if not self.splits:
+            del written["splits"]
+        return written
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "CapturePeriod":
@@ -74,6 +103,7 @@ class CapturePeriod:
                 "key": KeySchema.from_json(data["key"]),
                 "begun": int(data["begun"]),
                 "ended": None if ended is None else int(ended),
+                "splits": tuple(ShardSplit.from_json(each) for each in data.get("splits", ())),
             }
         )
 
@@ -117,6 +147,17 @@ def update_periods(
                 )
     periods[table_id] = kept
     _forget_oldest(periods)
+
+
+def divide_shards(periods: CapturePeriods, table_id: int, split: ShardSplit) -> None:
+    """Divide the shards of a table's open stream."""
+    if table_id in periods:
+        periods[table_id] = [
+            replace(period, splits=(*period.splits, split))
+            if period.is_open and period.label != WATCHED
+            else period
+            for period in periods[table_id]
+        ]
 
 
 def captured_stream(definition: TableDefinition) -> Stream | None:

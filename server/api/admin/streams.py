@@ -89,7 +89,7 @@ async def _partitions(database: Database, periods: list[CapturePeriod]) -> list[
             "KeptAfter": str(end.trim_horizon),
             "Shards": [
                 {
-                    "ShardId": shard_id(newest.label, newest.shard_ms, partition_id, shard.nth),
+                    "ShardId": shard_id(newest.label, newest.shard_ms, partition_id, *shard.key),
                     "First": str(shard.first),
                     "Last": None if shard.last is None else str(shard.last),
                     "BegunMs": shard.begun_ms,

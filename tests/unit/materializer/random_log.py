@@ -48,6 +48,7 @@ from tests.unit.materializer.ledger import (
     table_request,
     update,
 )
+from tests.unit.materializer.splitting import random_split
 
 _INDEXES = {
     "LocalSecondaryIndexes": [index_request("by-n", "pk", "n", projection="KEYS_ONLY")],
@@ -86,7 +87,7 @@ def _fold_again(ledger: Ledger) -> None:
 def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> Command:
     key: Item = {"pk": {"S": dice.choice("abcé")}, "sk": {"N": str(dice.randrange(-3, 4))}}
     alone: Item = {"pk": {"S": str(dice.randrange(8))}}
-    match dice.randrange(13):
+    match dice.randrange(14):
         case 0 | 1 | 2:
             return put(table, {**key, **_body(dice)}, when=_condition(dice))
         case 11:
@@ -127,6 +128,8 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
             number = ledger.state.next_offset * 10**8 + 10**26
             epoch = 0 if one is None else one.epoch
             return Checkpoint(1 if one is None else one.id, epoch, [(0, number)], "v", dice.randrange(9), 0)
+        case 13:
+            return random_split(dice, dice.choice([table, bare]).definition)
         case _:
             return Backfill(table.definition.id, table.definition.indexes[-1].id, 3, Context("B"))
 

@@ -1,7 +1,6 @@
 """DescribeStream: a stream and the shards of all partitions, oldest first, one page at a time."""
 
 from bisect import bisect_right
-from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -32,12 +31,14 @@ async def describe_stream(database: Database, body: dict[str, Any], _: Caller) -
     request = ListShards(period.table, period.label)
     answers, positions = await read_feeds([(each, request) for each in partitions.values()])
     described: list[dict[str, Any]] = []
+    wanted = body["ShardFilter"]["ShardId"] if "ShardFilter" in body else None
     for partition_id, answer in zip(partitions, answers, strict=True):
         assert isinstance(answer, Shards)
-        described += _lineage(period, partition_id, answer.shards)
+        lineage = _lineage(period, partition_id, answer.shards)
+        described += (
+            lineage if wanted is None else _children(period, partition_id, answer.shards, lineage, wanted)
+        )
     described.sort(key=lambda shard: str(shard["ShardId"]))
-    if "ShardFilter" in body:
-        described = _children(period, described, body["ShardFilter"]["ShardId"])
     ids = [shard["ShardId"] for shard in described]
     start = bisect_right(ids, body.get("ExclusiveStartShardId", ""))
     end = start + body.get("Limit", _PAGE)
@@ -57,30 +58,48 @@ async def describe_stream(database: Database, body: dict[str, Any], _: Caller) -
 
 
 def _lineage(period: CapturePeriod, partition_id: int, shards: list[Shard]) -> list[dict[str, Any]]:
-    """Describe the shards of a partition. Each is the parent of the next."""
-    ids = [shard_id(period.label, period.shard_ms, partition_id, shard.nth) for shard in shards]
+    """Describe the shards of a partition, each with its parent: the one before it in its range, or before the split."""
     described: list[dict[str, Any]] = []
-    for name, shard in zip(ids, shards, strict=True):
+    closed: dict[tuple[int, int], str] = {}  # by last sequence number and range
+    for shard in shards:
+        name = shard_id(period.label, period.shard_ms, partition_id, *shard.key)
         numbers = {"StartingSequenceNumber": str(shard.first)}
         if shard.last is not None:
             numbers["EndingSequenceNumber"] = str(shard.last)
+            closed[shard.last, shard.path[-1]] = name
         described.append({"ShardId": name, "SequenceNumberRange": numbers})
-    for (parent, _), (_, child) in pairwise(zip(ids, described, strict=True)):
-        child["ParentShardId"] = parent
+    for shard, child in zip(shards, described, strict=True):
+        for range_id in shard.path[-2:]:
+            if (shard.first - 1, range_id) in closed:
+                child["ParentShardId"] = closed[shard.first - 1, range_id]
     return described
 
 
-def _children(period: CapturePeriod, described: list[dict[str, Any]], parent: str) -> list[dict[str, Any]]:
-    """Return the shard that follows `parent` in its partition, also when `parent` itself is trimmed."""
+def _children(
+    period: CapturePeriod,
+    partition_id: int,
+    shards: list[Shard],
+    lineage: list[dict[str, Any]],
+    parent: str,
+) -> list[dict[str, Any]]:
+    """Return the shards that follow `parent` in a partition, also when `parent` itself is trimmed."""
     named = read_shard_id(parent)
-    if named is None or shard_id(period.label, period.shard_ms, named.partition, named.period) != parent:
+    if (
+        named is None
+        or named.partition != partition_id
+        or shard_id(period.label, period.shard_ms, *named[1:]) != parent
+    ):
         return []
-    for shard in described:
-        each = read_shard_id(shard["ShardId"])
-        assert each is not None, "_lineage wrote the id"
-        if each.partition == named.partition and each.period > named.period:
-            return [{**shard, "ParentShardId": parent}]
-    return []
+    key = named.period, named.range
+    if any(shard.key == key for shard in shards):
+        return [child for child in lineage if child.get("ParentShardId") == parent]
+    return [
+        {**child, "ParentShardId": parent}
+        for shard, child in zip(shards, lineage, strict=True)
+        if "ParentShardId" not in child
+        and named.range in shard.path
+        and (shard.nth > named.period or (shard.nth == named.period and shard.path[-1] != named.range))
+    ]
 
 
 def status_of(database: Database, period: CapturePeriod) -> str:

@@ -1,19 +1,14 @@
 """GetRecords: the changes of a shard after an iterator, as records, and the next iterator.
 
-A partition orders all of its changes, and the shard of a change follows from its log time. So a shard ends where the
-next change belongs to a later shard, and no end is stored. Only the last shard of a disabled stream has no change
-behind it; its end is read from the partition.
+The partition reads the changes of one shard and knows where it ends, so an iterator has no end.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from .....materializer.feed_requests import Changes, ListShards, ReadChanges, Shards
-from .....materializer.fold.feed.capture import CapturePeriod
-from .....materializer.fold.outcomes import Change
+from .....materializer.feed_requests import Changes, ReadChanges
 from .....model.errors import TrimmedDataAccessError, ValidationError
-from .....streams.feed.shards import period_of
 from .....streams.formats.table_view import Delivery, view_in
 from ....async_calls import RefusedAtError, call, read_feed
 from ....auth.rights import Demand, Right
@@ -47,32 +42,17 @@ async def get_records(database: Database, body: dict[str, Any], _: Caller) -> An
         stream=period.label,
         limit=body.get("Limit", _PAGE),
         size=_PAGE_BYTES,
+        shard=(iterator.nth, iterator.range),
     )
     page, position = await read_feed(partition, request, Changes)
     if iterator.after < page.trim_horizon and not iterator.horizon:
         raise RefusedAtError(TrimmedDataAccessError(), position)
-    changes = page.changes
-    if changes and _nth(period, changes[-1]) != iterator.nth:
-        changes = [each for each in changes if _nth(period, each) == iterator.nth]
     view = view_in(period, genesis.log_id, genesis.partitions)
-    deliveries = [Delivery(each, iterator.partition, view) for each in changes]
+    deliveries = [Delivery(each, iterator.partition, view) for each in page.changes]
     records: bytes = await call(lambda callback: database.records.page(deliveries, database.loop, callback))
-    if len(changes) < len(page.changes):  # the next change belongs to a later shard
+    if page.is_over:
         return Answer(b'{"Records":[%b]}' % records, position)
-    if period.ended_ms is not None and page.is_end:
-        shards, position = await read_feed(
-            database.partitions_of_feed()[iterator.partition],
-            ListShards(period.table, period.label),
-            Shards,
-        )
-        last = next((shard.last for shard in shards.shards if shard.nth == iterator.nth), page.next)
-        if last is not None and last <= page.next:
-            return Answer(b'{"Records":[%b]}' % records, position)
     following = write(
         replace(iterator, after=page.next, horizon=False), genesis.log_id, database.clock()
     ).encode()
     return Answer(b'{"Records":[%b],"NextShardIterator":"%b"}' % (records, following), position)
-
-
-def _nth(period: CapturePeriod, change: Change) -> int:
-    return period_of(change.time, period.label, period.shard_ms)

@@ -30,12 +30,12 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
     named = read_shard_id(body["ShardId"])
     if named is None:
         raise _no_shard()
-    _, partition_id, nth = named
+    _, partition_id, nth, range_id = named
     partition = database.partitions_of_feed().get(partition_id)
-    if partition is None or shard_id(period.label, period.shard_ms, partition_id, nth) != body["ShardId"]:
+    if partition is None or shard_id(period.label, period.shard_ms, *named[1:]) != body["ShardId"]:
         raise _no_shard()
     listed, position = await read_feed(partition, ListShards(period.table, period.label), Shards)
-    shard = next((shard for shard in listed.shards if shard.nth == nth), None)
+    shard = next((shard for shard in listed.shards if shard.key == (nth, range_id)), None)
     if shard is None:
         raise RefusedAtError(_no_shard(), position)
     horizon = body["ShardIteratorType"] == "TRIM_HORIZON"
@@ -47,7 +47,7 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
         partition = database.partitions_of_feed()[partition_id]
         found, position = await read_feed(partition, find, FoundSequenceNumber)
         after = _after(body, shard, found, position)
-    iterator = ShardIterator(arn_of(period), partition_id, nth, after, horizon)
+    iterator = ShardIterator(arn_of(period), partition_id, nth, after, horizon, range_id)
     text = write(iterator, database.log.genesis(0).log_id, database.clock())
     return Answer(orjson.dumps({"ShardIterator": text}), position)
 

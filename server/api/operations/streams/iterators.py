@@ -1,6 +1,8 @@
 """Shard iterators: a reader's position in a shard, as text that the client sends back. The server stores nothing.
 
-    <ARN of the stream>|1|<base64 of: partition id . shard index . after . horizon . creation time in ms, checksum>
+    <ARN of the stream>|1|<base64 of: partition id . period . after . horizon . creation time in ms, checksum>
+
+Of a shard that a split made, its range follows the creation time.
 
 Every node accepts the iterators of every other node. The checksum covers the whole text and is keyed with the log's
 id, so that an iterator of another log, or one that the server did not create, is refused. The checksum does not
@@ -18,7 +20,6 @@ from .....model.errors import ExpiredIteratorError, ValidationError
 LIFE_MS: Final = 15 * 60 * 1000
 
 _SUM_BYTES = 16
-_FIELDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class ShardIterator:
     Attributes:
         arn: The ARN of the stream.
         partition: The id of the shard's partition.
-        nth: The index of the shard among the stream's shards in that partition.
+        nth: The index of the shard's period.
+        range: The id of the shard's range of keys in that partition.
         after: The next change has a higher sequence number.
         horizon: Whether the iterator starts at the oldest kept change; without it, trimmed changes are an error.
     """
@@ -38,10 +40,12 @@ class ShardIterator:
     nth: int
     after: int
     horizon: bool = False
+    range: int = 0
 
 
 def write(iterator: ShardIterator, log_id: bytes, now_ms: int) -> str:
     fields = f"{iterator.partition}.{iterator.nth}.{iterator.after}.{iterator.horizon:d}.{now_ms}"
+    fields += f".{iterator.range}" if iterator.range else ""
     head = f"{iterator.arn}|1|"
     data = fields.encode() + _sum(log_id, head, fields)
     return head + urlsafe_b64encode(data).decode()
@@ -64,12 +68,10 @@ def read(text: str, log_id: bytes, now_ms: int) -> ShardIterator:
     # Base64 has several spellings of the same bytes; only the one that `write` produces is accepted.
     if not compare_digest(data, expected) or urlsafe_b64encode(data) != encoded.encode():
         raise _invalid()
-    values = [int(field) for field in fields.split(".")]
-    assert len(values) == _FIELDS, "the checksum covers all fields"
-    partition_id, nth, after, horizon, created_ms = values
+    partition_id, nth, after, horizon, created_ms, *range_ids = map(int, fields.split("."))
     if now_ms - created_ms > LIFE_MS:
         raise ExpiredIteratorError
-    return ShardIterator(arn, partition_id, nth, after, bool(horizon))
+    return ShardIterator(arn, partition_id, nth, after, bool(horizon), *range_ids)
 
 
 def _sum(log_id: bytes, head: str, fields: str) -> bytes:

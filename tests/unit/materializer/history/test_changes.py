@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ def test_a_page_ends_after_its_bytes_or_its_changes(floor: float) -> None:
     follower = memory_history(ListLog(ledger.records), 0, floor=floor)
     follower.catch_up()
 
-    def sizes(**bounds: int) -> list[int]:
+    def sizes(**bounds: Any) -> list[int]:
         read = ReadChanges(table.definition.id, 0, **bounds)
         found = pages(follower.history, 1, follower.history.position, read)
         return [len(page.changes) for page in found]

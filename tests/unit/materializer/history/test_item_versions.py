@@ -274,7 +274,7 @@ def test_versions_of_a_transaction_name_it(cluster: Cluster, floor: float) -> No
     assert named
 
 
-@pytest.mark.parametrize("seed", [0, 3, 4, 5, 6, 7, 9])
+@pytest.mark.parametrize("seed", [0, 3, 5, 6, 7, 9])
 def test_a_time_has_what_counts_as_written_at_it(seed: int, floor: float) -> None:
     """Of several partitions: a version may count before a refused write that is older in the log."""
     dice, life = random.Random(seed), Life(seed)

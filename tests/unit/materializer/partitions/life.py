@@ -37,6 +37,7 @@ from tests.unit.materializer.ledger import (
     update,
 )
 from tests.unit.materializer.partitions.cluster import Cluster
+from tests.unit.materializer.splitting import random_split
 
 NAMES = ["Cars", "Bikes"]
 ATTRIBUTES = ["a", "b"]
@@ -98,6 +99,8 @@ class Life:
                 self.cluster.fold(dice.randrange(self.cluster.partitions), Level(LEVEL, Context("L")))
             case 13 | 14:
                 self._restore()
+            case 15:
+                self._split()
             case _:
                 self._write()
         for _ in range(dice.randrange(self.pace)):
@@ -156,6 +159,11 @@ class Life:
         else:
             create = _index(self.dice, f"index{self.dice.randrange(4)}")
             self._define("UpdateTable", definition.id, _update(Create=create))
+
+    def _split(self) -> None:
+        table = self._table()
+        if table is not None:
+            self.cluster.fold(0, random_split(self.dice, table.definition))
 
     def _define(self, operation: str, table: int, request: dict[str, Any]) -> None:
         self.cluster.fold(0, define(operation, table, request))

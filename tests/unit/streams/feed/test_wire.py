@@ -24,15 +24,26 @@ from tests.unit.streams.feed.test_change_codec import changes
 ids = st.integers(0, 2**40)
 numbers = st.integers(0, 10**30)
 requests = (
-    st.builds(ReadChanges, ids, numbers, st.none() | numbers, st.none() | ids, st.integers(1, 1000), ids, ids)
+    st.builds(
+        ReadChanges,
+        ids,
+        numbers,
+        st.none() | numbers,
+        st.none() | ids,
+        st.integers(1, 1000),
+        ids,
+        ids,
+        st.none() | st.tuples(ids, ids),
+    )
     | st.builds(FindSequenceNumber, ids, ids, st.none() | ids)
     | st.builds(ListShards, ids, ids)
     | st.builds(CountChanges, ids, numbers, st.none() | numbers)
 )
+shards = st.builds(Shard, ids, numbers, st.none() | numbers, ids, st.lists(ids, min_size=1, max_size=3))
 answers = (
-    st.builds(Changes, st.lists(changes, max_size=3), numbers, numbers, st.booleans(), ids)
+    st.builds(Changes, st.lists(changes, max_size=3), numbers, numbers, st.booleans(), ids, st.booleans())
     | st.builds(FoundSequenceNumber, numbers, numbers)
-    | st.builds(Shards, st.lists(st.builds(Shard, ids, numbers, st.none() | numbers, ids), max_size=3), ids)
+    | st.builds(Shards, st.lists(shards, max_size=3), ids)
     | st.builds(ChangeCount, ids, st.none() | ids, numbers)
 )
 
