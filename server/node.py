@@ -38,6 +38,8 @@ from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
 from .subscriptions import SubscriptionService
 from .throttling.metered_partition import MeteredPartition, item_in, policy_of
+from .usage.cluster_metrics import handle_metrics
+from .usage.metrics import NodeMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class Node(Database):
 
     Attributes:
         partition: That of a Database, which can also refuse the writes to some tables.
+        metrics: The metrics of the requests to this node.
         triggers: The subscriptions that run here.
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
@@ -114,6 +117,7 @@ class Node(Database):
             random_bytes,
             lambda: self.position,
         )
+        self.metrics = NodeMetrics(self.usage, self.state, clock)
         self.digests = DigestJobs(self.partitions, loop)
         self.rebuilds = RebuildJobs(self.partitions, loop)
         self.triggers = SubscriptionService(self)
@@ -222,6 +226,7 @@ class Node(Database):
     def _new_cluster(self, config: NodeConfig) -> Cluster:
         cluster = Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
         handle_digests(cluster, self.digests)
+        handle_metrics(cluster, self.metrics)
         self.cluster_rebuilds = ClusterRebuilds(cluster, self.rebuild, self.partitions.count)
         return cluster
 

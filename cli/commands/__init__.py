@@ -26,6 +26,9 @@ COMMANDS = {
     "status": CommandModule(
         "commands.status:status", "Print the address of a server, its log, its size and how it syncs the log."
     ),
+    "metrics": CommandModule(
+        "commands.metrics:metrics", "Print CloudWatch's metrics: consumed units, throttles, latencies, errors."
+    ),
     "table": CommandModule("commands.table:app", "Create, list, describe, change and delete tables."),
     "index": CommandModule("commands.index:app", "Print the state and the size of indexes."),
     "item": CommandModule("commands.item:app", "Put, get, update and delete items, and read their history."),

@@ -41,6 +41,7 @@ from ..auth.rights import (
 )
 from ..database import Database
 from ..node import Node
+from ..usage.operations import OperationUsage
 from . import as_of
 from .admin import ADMIN
 from .min_position import READS, reach
@@ -99,6 +100,8 @@ def dispatch(
                 proceed = partial(dispatch, node, target, data, reply, body)
                 node.partitions.long_reads.add(portions(body[SEVERAL[name]], proceed))
                 return
+        if name is not None:
+            reply.usage = _usage_of(node, name, body.get("TableName", ""))
         if reply.record is not None:
             reply.record.note(demands(body))
         bearer = reply.bearer
@@ -122,6 +125,17 @@ def dispatch(
         reply.error(error)
     except Exception:
         _report(target, reply)
+
+
+def _usage_of(node: Node, operation: str, table: str) -> OperationUsage:
+    """Return the counters of a request; those of a table that does not exist are those of no table."""
+    operations = node.metrics.operations
+    usage = operations.get((operation, table))
+    if usage is None:
+        if table not in node.state.names:  # an ARN, or no table
+            table = name_of(table)
+        usage = operations[operation, table if table in node.state.names else ""]
+    return usage
 
 
 def fault_before_signature(target: bytes, data: bytes) -> RequestError | None:

@@ -13,6 +13,7 @@ from ...log.commands import Context
 from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ..auth.rights import Bearer, Demand
+from ..usage.operations import OperationUsage
 
 _SCOPE = b"Credential="
 
@@ -62,6 +63,9 @@ class Reply:
         depth: The number of triggers that led to the request; 0 if a client sent it.
         reason: The reason that the client gave, in UTF-8; None if it gave none.
         record: The record in the request log; None without --log-requests.
+        began_s: The time of the request, in seconds since any moment.
+        usage: The counters of its operation; None until the operation is known, and for foldb's own operations.
+        failure: The error in the answer; None without one.
     """
 
     __slots__ = (
@@ -70,11 +74,14 @@ class Reply:
         "_sink",
         "after",
         "bearer",
+        "began_s",
         "depth",
+        "failure",
         "is_confirmed",
         "reason",
         "record",
         "request_id",
+        "usage",
     )
 
     def __init__(
@@ -93,6 +100,9 @@ class Reply:
         self.is_confirmed = False
         self.depth = 0
         self.record: ReplyRecord | None = None
+        self.began_s = 0.0
+        self.usage: OperationUsage | None = None
+        self.failure: RequestError | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation
@@ -122,6 +132,7 @@ class Reply:
 
     def error(self, error: RequestError, position: ResultPosition | None = None) -> None:
         """Answer with DynamoDB's error."""
+        self.failure = error
         if self.record is not None:
             self.record.error = error.wire_name
         body = error.body()

@@ -191,7 +191,7 @@ class Listener:
     def _on_tick(self) -> None:
         self.tick += 1
         self.date = _date(self.node.clock())
-        self.node.usage.settle(self.node.state.tables)
+        self.node.metrics.tick(self.node.clock())
         late = [connection for connection in self._connections if connection.deadline < self.tick]
         for connection in late:
             connection.expire()

@@ -1,24 +1,32 @@
 """GET /metrics: the metrics of this node in the text format of Prometheus.
 
-Requests update no metrics: the values exist in any case, and are collected when the page is requested. With access keys
-the page needs a key with the right `monitor`, as the user name and password of HTTP's Basic scheme, which Prometheus
-supports. That scheme does not encrypt the secret, so other machines need TLS.
+Requests increment plain integers (usage/). The page is made when it is requested, of these and of values that exist in
+any case. CloudWatch's metrics have its names in snake case: ConsumedReadCapacityUnits becomes
+foldb_consumed_read_capacity_units_total. With access keys the page needs a key with the right `monitor`, as the user
+name and password of HTTP's Basic scheme, which Prometheus supports. That scheme does not encrypt the secret, so other
+machines need TLS.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import add
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from ...materializer.feed_requests import ChangeCount
 from ...materializer.worker import status_of
 from ...model.errors import RequestError
+from ...model.keys import SLOTS
 from ...model.subscriptions.subscription import Status, Subscription
 from ..clock import refused_ms
+from ..cluster.cluster import CATALOG
 from ..node import Node
 from ..partitions.scrub_process import KINDS, ScrubProcess
 from ..subscriptions.async_partition import AsyncFeed
+from ..usage.metrics import LATENCY, METRICS, prometheus_name
+from ..usage.operations import BUCKETS, Operations
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -98,6 +106,7 @@ class _Collector:
     def collect(self) -> Iterator["Metric"]:
         node = self._node
         yield from _of_partitions(node)
+        yield from _of_requests(node)
         refused_s = refused_ms(node.clock) / 1000
         yield _metric(
             "clock_refused_seconds",
@@ -189,6 +198,61 @@ def _of_read_lags(node: Node) -> Iterator["Metric"]:
     yield _metric("read_lag_seconds_total", "Sum of these ages, in seconds.", ages)
     stale = [(labels, lag.stale_reads) for labels, lag in lags]
     yield _metric("stale_reads_total", "Reads among them whose items had been written since.", stale)
+
+
+def _of_requests(node: Node) -> Iterator["Metric"]:
+    """Yield CloudWatch's metrics. Only the catalog's owner has provisioned units: Prometheus adds up the nodes."""
+    samples: dict[str, list[tuple[Mapping[str, object], float]]] = {
+        name: [] for name in METRICS if name != LATENCY
+    }
+    is_owner = node.partitions.hosted[CATALOG].leading
+    for series, value in node.metrics.totals():
+        if is_owner or not METRICS[series.metric].is_gauge:
+            labels = {"table": series.table, "index": series.gsi, "operation": series.operation}
+            shown = {label: each for label, each in labels.items() if each}
+            samples[series.metric].append((shown, value))
+    for name, each in samples.items():
+        yield _metric(prometheus_name(name), METRICS[name].help, each)
+    yield _latencies(node.metrics.operations)
+    yield _metric(
+        "online_index_percentage_progress",
+        "Part of the key space that the backfill of a new global index has read in the partitions of this node.",
+        _filled(node),
+    )
+
+
+def _latencies(operations: Operations) -> "Metric":
+    """Return the histogram of durations by operation, over all tables."""
+    from prometheus_client import Metric
+
+    counts: dict[str, list[int]] = {}
+    sums: dict[str, int] = {}
+    for (operation, _), usage in operations.items():
+        own = usage.latencies
+        sums[operation] = sums.get(operation, 0) + own.sum_us
+        counts[operation] = [*map(add, counts.get(operation, [0] * len(own.counts)), own.counts)]
+    metric = Metric(
+        "foldb_successful_request_latency_seconds",
+        "Duration of successful requests, in seconds.",
+        "histogram",
+    )
+    bounds = [*(f"{bound / 1_000_000:g}" for bound in BUCKETS), "+Inf"]
+    for operation, each in sorted(counts.items()):
+        labels = {"operation": operation}
+        for bound, count in zip(bounds, accumulate(each), strict=True):
+            metric.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
+        metric.add_sample(f"{metric.name}_count", labels, sum(each))
+        metric.add_sample(f"{metric.name}_sum", labels, sums[operation] / 1_000_000)
+    return metric
+
+
+def _filled(node: Node) -> Samples:
+    for table in node.state.tables.values():
+        for index in table.definition.gsis:
+            if index.backfilling:
+                led = [each for each in node.partitions.hosted.values() if each.leading]
+                filled = [status_of(each.worker)["filled_slots"].get(str(index.id), 0) for each in led]
+                yield {"table": table.definition.name, "index": index.name}, 100 * sum(filled) / SLOTS
 
 
 def _of_feeds(feeds: Mapping[tuple[int, str], ChangeCount]) -> Iterator["Metric"]:

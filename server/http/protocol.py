@@ -5,13 +5,14 @@
 A connection has one request in flight. Bytes that arrive before its answer wait in the buffer, and past a limit in the
 socket. So pipelined requests are answered in order, a read sees the write before it, and a client can queue no more
 than one buffer. The event loop starts one pipelined request of a connection per turn, so other clients do not wait for
-them. A connection reads no clock; the listener counts ticks.
+them. A connection reads a clock for the durations of requests alone; its deadlines are ticks of the listener.
 """
 
 import asyncio
 import zlib
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Protocol, cast
 
 import orjson
@@ -335,6 +336,7 @@ class Connection(asyncio.Protocol):
             fields.get(b"x-foldb-position"),
             fields.get(b"x-foldb-reason"),
         )
+        reply.began_s = perf_counter()
         reply.record = self._record
         if is_in_query:
             try:
@@ -465,6 +467,11 @@ class Connection(asyncio.Protocol):
 
     def answer(self, reply: Reply, status: int, body: bytes, position: ResultPosition | None) -> None:
         """Send the answer to the request in flight."""
+        usage = reply.usage
+        if reply.failure is not None:
+            self._listener.node.metrics.operations.count_error(usage, reply.failure)
+        elif usage is not None:
+            usage.latencies.durations.append(perf_counter() - reply.began_s)
         if self._transport is None:
             return  # the client has disconnected
         assert reply is self._reply, "a request was answered twice"

@@ -80,11 +80,15 @@ class Counter:
         open_sum = sum(value * count for value, count in self.samples.items())
         return self._closed_sum + open_sum, self._closed_samples + sum(self.samples.values())
 
+    def present(self) -> Statistics | None:
+        """Return the statistics of the present minute; None without samples."""
+        return statistics_of(self.samples) if self.samples else None
+
     def close(self) -> Statistics | None:
         """End a minute, and return its statistics; None without samples."""
-        if not self.samples:
+        closed = self.present()
+        if closed is None:
             return None
-        closed = statistics_of(self.samples)
         self._closed_sum += closed.sum
         self._closed_samples += closed.samples
         self.samples.clear()

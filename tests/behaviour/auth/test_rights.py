@@ -206,6 +206,7 @@ OWN = {
     "ListSubscriptions": ALL,
     "WaitForTriggers": ALL,
     "RestoreItems": {"a writer", "an administrator"},
+    "Metrics": {"a monitor", "an administrator"},
     "Status": {"a monitor", "an administrator"},
     "Streams": ALL,
     "TableDifferences": {"a historian", "an administrator"},
