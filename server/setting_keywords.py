@@ -15,6 +15,7 @@ class SettingKeywords(TypedDict, total=False):
     allowed_hosts: tuple[str, ...] | list[str]
     cors: tuple[str, ...] | list[str]
     log_requests: bool
+    slow_log_ms: int
     tick_ms: int
     fsync: Literal["always", "interval", "never"]
     segment_bytes: int

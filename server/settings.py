@@ -166,6 +166,15 @@ class Settings:
             "--log-requests",
         ),
     ] = False
+    slow_log_ms: Annotated[
+        int,
+        Setting(
+            "Write the line of --log-requests for each request that takes at least this long. 0 disables it.",
+            Group.NETWORK,
+            "--slow-log",
+            minimum=0,
+        ),
+    ] = 0
     tick_ms: Annotated[
         int, Setting("Check the deadlines of connections every N ms.", Group.NETWORK, minimum=1)
     ] = 1000

@@ -27,7 +27,8 @@ COMMANDS = {
         "commands.status:status", "Print the address of a server, its log, its size and how it syncs the log."
     ),
     "metrics": CommandModule(
-        "commands.metrics:metrics", "Print CloudWatch's metrics: consumed units, throttles, latencies, errors."
+        "commands.metrics:metrics",
+        "Print CloudWatch's metrics: consumed units, throttles, latencies, errors.",
     ),
     "table": CommandModule("commands.table:app", "Create, list, describe, change and delete tables."),
     "index": CommandModule("commands.index:app", "Print the state and the size of indexes."),

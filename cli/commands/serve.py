@@ -1,6 +1,5 @@
 """`foldb serve`: start a server."""
 
-import logging
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from ...server.http.listener import ListenError
 from ...server.settings import Group, SettingError
 from ...server.settings import Settings as ServerSettings
 from ..lib.errors import CommandError, ExitCode
+from ..lib.log_format import LogFormat, configure
 from ..lib.session import Session, is_address
 from ..lib.setting_options import flag_error, setting_options, setting_values
 from ..lib.settings import SessionSettings, cluster_secret
@@ -30,6 +30,14 @@ def serve(
             rich_help_panel=Group.STORAGE,
         ),
     ] = False,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(
+            "--log-format",
+            help="Write messages to stderr as text or as lines of JSON.",
+            rich_help_panel=Group.NETWORK,
+        ),
+    ] = LogFormat.TEXT,
     **values: Any,
 ) -> None:
     """--db (or FOLDB_DB) names the folder; the default is ./data.
@@ -40,7 +48,7 @@ def serve(
     """
     folder = _folder(session.settings, memory=memory, shared=values["log"] is not None)
     settings = ServerSettings(path=folder, cluster_secret=cluster_secret(), **setting_values(values))
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    configure(log_format)
     try:
         run(
             settings,

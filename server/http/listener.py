@@ -56,7 +56,7 @@ class Listener:
         tick: The number of ticks, of a second each, since the start. Connections express deadlines in ticks.
         date: The value of `Date` in answers.
         address: Host and port, after `start`.
-        request_log: The log of requests; None without --log-requests.
+        request_log: The log of requests; None without --log-requests and --slow-log.
         depth: Returns how many triggers led to a request with a user agent; None while no trigger runs here.
     """
 
@@ -84,7 +84,10 @@ class Listener:
         self.date = _date(node.clock())
         self.address: tuple[str, int] = ("", 0)
         self.depth: Callable[[bytes], int] | None = None
-        self.request_log = RequestLog(loop, node.clock) if settings.log_requests else None
+        self.request_log: RequestLog | None = None
+        if settings.log_requests or settings.slow_log_ms:
+            at_least_ms = 0 if settings.log_requests else settings.slow_log_ms
+            self.request_log = RequestLog(loop, node.clock, at_least_ms=at_least_ms)
         self._loop = loop
         self._certificate = certificate
         self._server: asyncio.Server | None = None

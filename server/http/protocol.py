@@ -36,6 +36,7 @@ from .buffer_limit import BufferBudget
 from .fair_scheduler import LONG, LONG_BODY_BYTES, FairScheduler
 from .metrics import metrics
 from .origin_policy import ForbiddenError, OriginPolicy, is_loopback
+from .readiness import unready_reason
 from .request_body import Body, ChunkedBody, SizedBody, TooLargeError, inflate
 from .request_head import HEAD_BYTES, BadRequestError, RequestHead, read_head
 from .request_log import RequestLog, RequestRecord
@@ -411,12 +412,18 @@ class Connection(asyncio.Protocol):
             if head.path == b"/metrics":
                 self._answer_metrics(head)
                 return
-            status, text = (200, _HEALTHY) if head.path == b"/" else (404, b"")
-            self._answer_text(head, status, text)
+            self._answer_text(head, *self._health(head.path))
         elif head.method == b"OPTIONS" and b"origin" in head.fields:
             self._answer_text(head, 200, b"", self._listener.origin_policy.preflight(head))
         else:
             self._answer_unknown(head)
+
+    def _health(self, path: bytes) -> tuple[int, bytes]:
+        """Return the status and the text of a health check."""
+        if path == b"/healthz/ready":
+            reason = unready_reason(self._listener.node)
+            return (200, b"ready\n") if reason is None else (503, f"{reason}\n".encode())
+        return (200, _HEALTHY) if path in (b"/", b"/healthz/live") else (404, b"")
 
     def _answer_unknown(self, head: RequestHead) -> None:
         """Answer 404 in DynamoDB's form to a request of another method or without JSON."""

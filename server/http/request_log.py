@@ -1,4 +1,4 @@
-"""The request log of `--log-requests`: one line of JSON for each request, on stderr.
+"""The request log of `--log-requests` and `--slow-log`: one line of JSON for each request, or each slow one, on stderr.
 
     connection ──begin──► Record ──end──► RequestLog ──lines──► thread ──► stderr
 
@@ -86,10 +86,15 @@ class RequestLog:
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], int],
         *,
+        at_least_ms: int = 0,
         descriptor: int = STDERR,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Write to `descriptor`; `clock` returns milliseconds since 1970, `timer` seconds."""
+        """Write requests of at least a duration to `descriptor`.
+
+        `clock` returns milliseconds since 1970, `timer` seconds.
+        """
+        self._at_least_ms = at_least_ms
         self._loop = loop
         self._clock = clock
         self._timer = timer
@@ -119,6 +124,9 @@ class RequestLog:
         position: str | None,
     ) -> None:
         """Log a request that was answered; the status is None where its connection was closed without an answer."""
+        duration_ms = (self._timer() - record.began) * 1000
+        if duration_ms < self._at_least_ms:
+            return
         line: dict[str, Any] = {
             "time": self._time(),
             "request_id": request_id,
@@ -132,7 +140,7 @@ class RequestLog:
             "error": record.error or _error(status),
             "bytes_in": record.bytes_in,
             "bytes_out": bytes_out,
-            "duration_ms": round((self._timer() - record.began) * 1000, 3),
+            "duration_ms": round(duration_ms, 3),
             "position": position,
         }
         data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)

@@ -263,3 +263,21 @@ def test_a_server_in_python_writes_to_stderr_too(capfd: pytest.CaptureFixture[st
         ask(server.endpoint_url, "ListTables", {})
 
     assert [line["operation"] for line in lines(capfd.readouterr().err)] == ["ListTables"]
+
+
+def test_the_slow_log_has_slow_requests_alone() -> None:
+    now = 0.0
+    read, write = os.pipe()
+    log = RequestLog(Loop(), lambda: 0, at_least_ms=200, descriptor=write, timer=lambda: now)  # type: ignore[arg-type]
+    one = read_head(b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: DynamoDB_20120810.Scan\r\n\r\n")
+    for taken_s in (0.1, 0.2, 3.0):
+        record = log.begin("127.0.0.1", one, 0)
+        now += taken_s
+        log.end(record, 200, 0, "id", None)
+    log.close()
+    os.close(write)
+    with os.fdopen(read) as file:
+        written = lines(file.read())
+
+    assert [200, 3000] == [line["duration_ms"] for line in written]
+    assert {"Scan"} == {line["operation"] for line in written}

@@ -1,6 +1,7 @@
 """GET /metrics: the metrics of the process in the text format of Prometheus."""
 
 import json
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,16 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.raw import ask, send
 from tests.support.served import foldb, served
 from tests.support.tables import table_request
+from tests.unit.project.source import ROOT
 
+# The ends of the names of a metric's samples, by its type.
+ENDS = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
 STREAM = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
 
 
@@ -51,6 +56,35 @@ def test_metrics_cover_every_partition(tmp_path: Path) -> None:
         assert 1 == samples[f"foldb_owner{{partition={partition}}}"]
         assert 0 == samples[f"foldb_items{{partition={partition}}}"]
     assert samples["foldb_log_time_seconds{partition=0}"] > 1.7e9
+
+
+def test_dashboard_and_alerts_name_existing_metrics(tmp_path: Path) -> None:
+    alerts = yaml.safe_load((ROOT / "compose" / "alerts.yaml").read_text())
+    dashboard = json.loads((ROOT / "compose" / "dashboard.json").read_text())
+    queries = [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
+    queries += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [each["query"] for each in dashboard["templating"]["list"]]
+    with served(tmp_path / "db", "--memory-limit", "1000000000") as endpoint:
+        with urlopen(f"{endpoint}/metrics", timeout=10) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+        known = {f"{each.name}{end}" for each in families for end in ENDS[each.type]}
+
+    assert {name for query in queries for name in re.findall(r"foldb_\w+", query)} <= known
+
+
+@pytest.mark.spec("S71")
+def test_units_and_latencies_are_on_the_page(endpoint: str, make_table: Any) -> None:
+    before = read(endpoint).get("foldb_successful_request_latency_seconds_count{operation=PutItem}", 0)
+    table = make_table("pk:S")
+    table.put_item(Item={"pk": "a", "x": "x" * 1500})
+    table.get_item(Key={"pk": "a"}, ConsistentRead=True)
+    after = read(endpoint)
+
+    assert 2 == after[f"foldb_consumed_write_capacity_units_total{{table={table.name}}}"]
+    assert 1 == after[f"foldb_consumed_read_capacity_units_total{{table={table.name}}}"]
+    assert 1 == after["foldb_successful_request_latency_seconds_count{operation=PutItem}"] - before
+    bucket = "foldb_successful_request_latency_seconds_bucket{le=+Inf,operation=PutItem}"
+    assert after["foldb_successful_request_latency_seconds_count{operation=PutItem}"] == after[bucket]
 
 
 def test_writes_are_counted(endpoint: str, make_table: Any) -> None:
