@@ -68,6 +68,9 @@ COMMANDS = {
         "commands.whatif:whatif",
         "Print the write units, throttled requests and sizes that another definition of a table would have had.",
     ),
+    "cost": CommandModule(
+        "commands.cost:cost", "Print the cost of tables, provisioned and on demand, by prices from a file."
+    ),
     "stream": CommandModule(
         "commands.stream.stream:app", "Read changes: the item before and after, the time and the author."
     ),

@@ -9,15 +9,16 @@ import typer
 
 from ...model.limits import Limits
 from ...model.tables import TableDefinition
-from ..lib.completion import complete_cuts, complete_indexes
+from ..lib.completion import complete_indexes
 from ..lib.definition_changes import DefinitionChanges, changed, present
 from ..lib.errors import CommandError, ExitCode
 from ..lib.item_writes import LogWrites, read_period, survey
 from ..lib.log_location import open_log
-from ..lib.options import SOURCE, TableArgument, Texts
-from ..lib.output import counted
+from ..lib.options import PeriodOptions, TableArgument, Texts
+from ..lib.output import counted, whole_or_half
 from ..lib.planned_table import Part, Plan, PlannedTable, kept_attributes, moved_attributes
 from ..lib.progress import progress
+from ..lib.read_series import read_series
 from ..lib.session import Session
 from ..lib.values import plain
 
@@ -86,36 +87,6 @@ class CapacityOptions:
     on_demand: Annotated[bool, typer.Option("--on-demand", help="Try on-demand capacity.")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodOptions:
-    """The part of a log that counts."""
-
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="POSITION|TIME",
-            autocompletion=complete_cuts,
-            show_default="the beginning of the log",
-            help="Count the writes from this position or time on: 10482, -1h, an ISO 8601 time.",
-        ),
-    ] = None
-    end: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="POSITION|TIME",
-            autocompletion=complete_cuts,
-            show_default="the end of the log",
-            help="Stop at this position or time.",
-        ),
-    ] = None
-    log: Annotated[
-        str | None,
-        typer.Option("--log", metavar="SOURCE", show_default="the database of --db", help=f"{SOURCE}."),
-    ] = None
-
-
 def whatif(
     session: Session, table: TableArgument, keys: KeyOptions, capacity: CapacityOptions, period: PeriodOptions
 ) -> None:
@@ -123,7 +94,7 @@ def whatif(
 
     The figures are the consumed write units, the requests that the throughput would have refused, the items and bytes
     at the end, the item collections above 10 GB, and the partition key with the largest share of the write units. Reads
-    are not in the log, so they are not counted. The command changes nothing.
+    are not in the log, so they are counted with --reads alone. The command changes nothing.
 
     Example: foldb whatif Music --add-index 'Years=Year:N keys_only'
     """
@@ -143,6 +114,7 @@ def whatif(
             "--index or --on-demand",
             ExitCode.USAGE,
         )
+    reads = None if period.reads is None else read_series(period.reads)
     log = open_log(session, period.log)
     span = read_period(log, period.start, period.end)
     surveyed = survey(log, span)
@@ -163,8 +135,13 @@ def whatif(
             after.follow(request)
     for each in (*before.tables, *after.tables):
         each.count_invalid(before.tables[0].items())
+        if reads is not None:
+            each.read(reads)
     session.output.rows(_rows(before, after), first=("part", "figure", "as_it_is", "changed"))
-    session.output.say(_summary(table, requests, before.units, after.units))
+    session.output.say(
+        f"{table}: {counted(requests, 'write')} · {before.units:,} write units as it is, {after.units:,} changed"
+        f"{_difference(before.units, after.units)} · reads are {'not counted' if reads is None else 'estimates'}"
+    )
 
 
 def _changed_plan(
@@ -214,6 +191,9 @@ def _name(part: Part) -> str:
 
 def _figures(part: Part) -> dict[str, Any]:
     figures: dict[str, Any] = {"write_units": part.units, "throttled": part.throttled}
+    if part.read_half_units is not None:
+        read, throttled = (Decimal(each) / 2 for each in (part.read_half_units, part.throttled_half_units))
+        figures |= {"read_units": whole_or_half(read), "throttled_read_units": whole_or_half(throttled)}
     figures |= {"items": part.store.count, "bytes": part.size}
     figures |= {"invalid_items": part.invalid} if part.invalid else {}
     figures |= {"collisions": part.collisions} if part.collisions else {}
@@ -228,13 +208,6 @@ def _figures(part: Part) -> dict[str, Any]:
         "largest_key": values[0] if len(values) == 1 else values,
         "largest_key_percent": percent,
     }
-
-
-def _summary(table: str, requests: int, before: int, after: int) -> str:
-    return (
-        f"{table}: {counted(requests, 'write')} · {before:,} write units as it is, {after:,} changed"
-        f"{_difference(before, after)} · reads are not counted"
-    )
 
 
 def _difference(before: int, after: int) -> str:

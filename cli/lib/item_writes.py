@@ -46,6 +46,7 @@ from ...materializer.fold.storage import Stored
 from ...materializer.foundation import initial_state
 from ...materializer.rebuild import Rebuild
 from ...materializer.refold import fold_record
+from ...model.backups import Backup
 from ...model.limits import Limits
 from ...model.slots import CATALOG, data_partitions
 from ...model.tables import TableDefinition
@@ -160,6 +161,7 @@ class LogSurvey:
         definitions: The tables at the end of the period, by name.
         dropped: By name of a deleted table, the last position at which it existed.
         limits: The limits of the log.
+        backups: The backups of tables.
     """
 
     void: dict[int, list[Void]] = field(default_factory=dict)
@@ -167,6 +169,7 @@ class LogSurvey:
     definitions: dict[str, TableDefinition] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     limits: Limits | None = None
+    backups: Sequence[Backup] = ()
 
     def definition(self, name: str, log: SourceLog) -> TableDefinition:
         """Return the definition of a table.
@@ -203,6 +206,7 @@ def survey(log: SourceLog, period: Period) -> LogSurvey:
     work.fold_to(records, period.last[CATALOG])
     found.definitions = {table.definition.name: table.definition for table in work.state.tables.values()}
     found.dropped, found.limits = work.dropped, work.state.limits
+    found.backups = [*work.state.backups.values()]
     return found
 
 

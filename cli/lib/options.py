@@ -1,6 +1,7 @@
 """Arguments and options that several commands share."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -150,3 +151,39 @@ class ReadOptions:
         False
     )
     as_of: AsOf = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodOptions:
+    """The part of a log that counts."""
+
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="POSITION|TIME",
+            autocompletion=complete_cuts,
+            show_default="the beginning of the log",
+            help="Count the writes from this position or time on: 10482, -1h, an ISO 8601 time.",
+        ),
+    ] = None
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="POSITION|TIME",
+            autocompletion=complete_cuts,
+            show_default="the end of the log",
+            help="Stop at this position or time.",
+        ),
+    ] = None
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="SOURCE", show_default="the database of --db", help=f"{SOURCE}."),
+    ] = None
+    reads: Annotated[
+        Path | None,
+        typer.Option(
+            "--reads", metavar="FILE", help="Estimate the reads from this file of read units by time."
+        ),
+    ] = None

@@ -28,8 +28,10 @@ from ...model.tables import IndexDefinition, TableDefinition, key_error_of_index
 from ...model.values import Item, dump, item_size, load
 from ...server.throttling.meters import NO_SLOT, Policy, TableMeters
 from .item_writes import ItemWrite, Request
+from .read_series import Reads
 
 _CONTEXT: Final = Context("client", "whatif")
+_SECOND_MS: Final = 1_000
 
 Split: TypeAlias = Callable[[Stored | None], Stored | None]
 """Returns the part of an item that a table holds; None for no part."""
@@ -84,6 +86,8 @@ class Part:
         throttled: Requests that its own throughput would have refused.
         units_of_keys: Consumed write units by partition key.
         large: The partition keys whose item collections have been above the limit.
+        read_half_units: Estimated half units of reads; None if reads are not counted.
+        throttled_half_units: Those that its throughput would have refused.
         invalid: The items whose attributes are no valid keys: a table does not hold them, an index makes DynamoDB
             refuse them.
         collisions: The items that are missing because another item has the same key.
@@ -96,6 +100,8 @@ class Part:
     throttled: int = 0
     units_of_keys: Counter[bytes] = field(default_factory=Counter)
     large: set[bytes] = field(default_factory=set)
+    read_half_units: int | None = None
+    throttled_half_units: int = 0
     invalid: int = 0
     collisions: int = 0
 
@@ -195,6 +201,27 @@ class PlannedTable:
             for index in self.definition.indexes:
                 is_invalid = key_error_of_index(index, item, self._limits) is not None
                 self.indexes[index.name].invalid += is_invalid
+
+    def read(self, reads: Reads) -> None:
+        """Estimate the reads: those of a second are one request, and the seconds of a bucket have equal parts of it."""
+        for part in self.parts():
+            name = None if part.table is None else part.definition.name
+            series = reads.get((self.definition.name, name))
+            part.read_half_units = 0
+            meters: TableMeters | None = None
+            for begin_ms, units in () if series is None else series.units.items():
+                assert series is not None, "it has units"
+                seconds, half_units = series.bucket_ms // _SECOND_MS, int(2 * units)
+                meters = meters or TableMeters(self.definition, self._limits, Policy(), begin_ms)
+                meter = meters.indexes.get(name or "", meters.own).read
+                part.read_half_units += half_units
+                for second in range(seconds):
+                    share = half_units * (second + 1) // seconds - half_units * second // seconds
+                    now_ms = begin_ms + second * _SECOND_MS
+                    if meter.admits(NO_SLOT, now_ms):
+                        meter.take(share, NO_SLOT, now_ms)
+                    else:
+                        part.throttled_half_units += share
 
     def meters(self, now_ms: int) -> TableMeters:
         """Return the meters of the table's throughput, which begin at the first call."""

@@ -68,8 +68,10 @@ def test_every_exit_code_is_documented() -> None:
 def test_pages_on_commands_show_real_output(
     page: str, cli: Foldb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # for the files of an export
-    for step in steps((DOCS / page).read_text("utf-8")):
+    monkeypatch.chdir(tmp_path)  # for the files of an export, and the prices
+    text = (DOCS / page).read_text("utf-8")
+    (tmp_path / "prices.toml").write_text(text.partition("```toml\n")[2].partition("```")[0])
+    for step in steps(text):
         assert step.output == run(cli, step.line), step.line
 
 

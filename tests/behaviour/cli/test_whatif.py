@@ -1,5 +1,6 @@
 """`foldb whatif`: units and sizes of a changed definition, compared with a model that counts them from the items."""
 
+import json
 import random
 import time
 from collections import Counter
@@ -232,11 +233,11 @@ class Traffic:
         self._write(item["id"], item, 2)
 
     def noise(self) -> None:
-        """Write to a table that the refold passes over."""
-        self.client.put_item(
-            TableName="Events",
-            Item=typed({"id": self.any_id(), "state": self.random.choice(STATES)}),
-        )
+        """Write to a table that the refold passes over, or to the other table of the transactions."""
+        item = {"id": self.any_id(), "state": self.random.choice(STATES)}
+        self.client.put_item(TableName="Events", Item=typed(item))
+        payment = {"id": f"payment-{self.random.randrange(2 * KEYS)}"}
+        self.client.put_item(TableName="Payments", Item=typed(payment))
 
     def _note(self, answer: dict[str, Any]) -> None:
         consumed = answer["ConsumedCapacity"]
@@ -360,6 +361,31 @@ def test_the_largest_key_is_that_of_the_index(orders: Foldb) -> None:
         found["Orders.states", "largest_key"]["as_it_is"],
         found["Orders.states", "largest_key_percent"]["as_it_is"],
     )
+
+
+def test_reads_of_a_file_are_estimates(cli: Foldb, tmp_path: Path) -> None:
+    """Five units a second for ten minutes: of 3,000 units 2 units a second serve 1,200."""
+    assert 0 == cli("table", "create", "Orders", "id:S", "--read", "10", "--write", "1").exit_code
+    buckets = [{"Time": 60_000 * n, "Rows": [100, 200]} for n in range(10)]
+    reads = tmp_path / "reads.json"
+    reads.write_text(
+        json.dumps({"BucketMs": 60_000, "Parts": [{"TableName": "Orders", "Reads": {"Buckets": buckets}}]})
+    )
+
+    found = figures(cli, "--read-units", "2", "--reads", str(reads))
+
+    assert [3000, 3000] == [found["Orders", "read_units"][side] for side in ("as_it_is", "changed")]
+    throttled = found["Orders", "throttled_read_units"]
+    assert (0, 1800) == (throttled["as_it_is"], throttled["changed"])
+
+
+def test_a_file_without_reads_is_refused(orders: Foldb, tmp_path: Path) -> None:
+    (tmp_path / "reads.json").write_text('{"BucketMs": 60000, "Parts": [{"TableName": "Orders"}]}')
+
+    result = orders("whatif", "Orders", "--on-demand", "--reads", str(tmp_path / "reads.json"))
+
+    assert (2, 1) == (result.exit_code, len(result.stderr.splitlines()))
+    assert "has no reads of tables: it is JSON with BucketMs and Parts" in result.stderr
 
 
 def test_only_the_period_is_counted(orders: Foldb) -> None:

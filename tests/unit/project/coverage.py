@@ -117,6 +117,7 @@ ROWS = {
     "S98": "a materialized view",
     "S99": "a table a period",
     "S100": "DeviceStatus and DeviceActivity",
+    "S101": "pricing",
     "S102": "no limits on tables and collections",
     "S103": "batches are more efficient",
     "S104": "maximum throughput",

@@ -1,8 +1,9 @@
-"""Bugs in `foldb whatif`."""
+"""Bugs in `foldb whatif` and `foldb cost`."""
 
 from tests.verification.planted.bug import bug
 
 SERVED = "tests/behaviour/cli/test_whatif.py"
+COST = "tests/behaviour/cli/test_cost.py"
 PLANNED = "tests/unit/cli/test_planned_table.py"
 
 BUGS = [
@@ -47,7 +48,7 @@ BUGS = [
         """
 @ cli/lib/planned_table.py
 -        if stored is None and self._hidden[key]:
-+        if stored is None and self._hidden[key] > 1:
++        if stored is None and self._hidden[key] < 0:
 """,
         SERVED,
     ),
@@ -59,6 +60,24 @@ BUGS = [
 +        if False:
 """,
         SERVED,
+    ),
+    bug(
+        "free amounts do not reduce the total",
+        """
+@ cli/commands/cost.py
+-    return Charge("free", -both - units, -both)
++    return Charge("free", Decimal(), Decimal())
+""",
+        COST,
+    ),
+    bug(
+        "an unknown price is ignored",
+        """
+@ cli/lib/prices.py
+-        if name not in known:
++        if False:
+""",
+        COST,
     ),
     bug(
         "an index that is full does not throttle",
