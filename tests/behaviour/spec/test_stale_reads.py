@@ -6,6 +6,7 @@ The lags are of seconds and the requests take milliseconds, so of several reads 
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,6 +153,23 @@ def test_after_a_wait_no_read_misses_the_write(connect: Callable[[str], Any]) ->
             admin.admin("Wait", {"Position": position})
 
         assert [1] * 16 == [read(client, "car") for read in (get, query_index) for _ in range(8)]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_server_begins_with_the_state_of_its_start(
+    tmp_path: Path, connect: Callable[[str], Any], partitions: int
+) -> None:
+    """The log is folded at the start; its last writes are no older than the lag, and are shown at once."""
+    with foldb.serve(tmp_path, partitions=partitions) as server:
+        client = connect(server.endpoint_url).meta.client
+        client.create_table(**table_request("Cars", "pk:S", gsi={"by-colour": "colour:S"}))
+        client.put_item(TableName="Cars", Item={"pk": "car", "colour": "red"})
+    with foldb.serve(tmp_path, read_lag_ms=LAG_MS, index_lag_ms=LAG_MS) as server:
+        client = connect(server.endpoint_url).meta.client
+
+        assert [1] * ROUNDS == [get(client, "car") for _ in range(ROUNDS)]
+        with pytest.raises(Lost):
+            register(client, get)
 
 
 def test_a_new_table_can_be_read_at_once(client: Any, server: Server) -> None:
