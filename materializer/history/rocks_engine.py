@@ -216,6 +216,7 @@ def _options(cache: Cache) -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_allow_concurrent_memtable_write(False)
     options.set_keep_log_file_num(2)
     options.set_stats_dump_period_sec(0)
     options.set_max_open_files(256)
