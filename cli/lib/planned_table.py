@@ -26,12 +26,14 @@ from ...model.key_schema import KeySchema
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, TableDefinition, key_error_of_index
 from ...model.values import Item, dump, item_size, load
-from ...server.throttling.meters import NO_SLOT, Policy, TableMeters
+from ...server.throttling.buckets import HALF_UNIT, Bucket
+from ...server.throttling.meters import Policy, TableMeters
 from .item_writes import ItemWrite, Request
 from .read_series import Reads
 
 _CONTEXT: Final = Context("client", "whatif")
 _SECOND_MS: Final = 1_000
+_UNIT: Final = 2 * HALF_UNIT
 
 Split: TypeAlias = Callable[[Stored | None], Stored | None]
 """Returns the part of an item that a table holds; None for no part."""
@@ -218,8 +220,8 @@ class PlannedTable:
                 for second in range(seconds):
                     share = half_units * (second + 1) // seconds - half_units * second // seconds
                     now_ms = begin_ms + second * _SECOND_MS
-                    if meter.admits(NO_SLOT, now_ms):
-                        meter.take(share, NO_SLOT, now_ms)
+                    if meter.limit_at(None, now_ms) is None:
+                        meter.take(share * HALF_UNIT, None)
                     else:
                         part.throttled_half_units += share
 
@@ -348,20 +350,21 @@ class Plan:
 def _refusing(cost: Cost, now_ms: int) -> Part | None:
     """Return the table or the index whose throughput refuses a write; None if it is admitted."""
     meters = cost.table.meters(now_ms)
-    if not meters.own.write.admits(_slot(meters, cost), now_ms):
+    if meters.own.write.limit_at(_bucket(meters, cost), now_ms) is not None:
         return cost.table.own
     for name, units in cost.indexes.items():
-        if units and not meters.indexes[name].write.admits(NO_SLOT, now_ms):
+        if units and meters.indexes[name].write.limit_at(None, now_ms) is not None:
             return cost.table.indexes[name]
     return None
 
 
 def _take(cost: Cost, now_ms: int) -> None:
     meters = cost.table.meters(now_ms)
-    meters.own.write.take(2 * cost.own, _slot(meters, cost), now_ms)
+    meters.own.write.take(_UNIT * cost.own, _bucket(meters, cost))
     for name, units in cost.indexes.items():
-        meters.indexes[name].write.take(2 * units, NO_SLOT, now_ms)
+        meters.indexes[name].write.take(_UNIT * units, None)
 
 
-def _slot(meters: TableMeters, cost: Cost) -> int:
-    return NO_SLOT if cost.pk is None else meters.own.slot_of(cost.pk)
+def _bucket(meters: TableMeters, cost: Cost) -> Bucket | None:
+    """Return the bucket of the capacity partition that a write belongs to."""
+    return None if cost.pk is None else meters.own.at(cost.pk, b"").write
