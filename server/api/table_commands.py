@@ -25,6 +25,7 @@ from ...model.tables import TableDefinition, name_of
 from ...model.throughput import units_of
 from ..auth.policy_document import Holder
 from ..database import Database
+from ..throttling.decreases import check_decreases
 from . import table_rules
 from .item_counts import Counts, ItemCount
 from .policy_rules import canonical_policy
@@ -98,15 +99,18 @@ def change(
     body = table_rules.admit(operation, body)
     definition = table.definition
     others = (each.definition for each in database.state.tables.values() if each is not table)
-    table_requests.change(
+    now_ms = database.clock()
+    changed = table_requests.change(
         operation,
         definition,
         body,
         next_id=database.state.next_id,
-        time_ms=database.clock(),
+        time_ms=now_ms,
         limits=database.limits,
         units=units_of(others),
     )
+    if operation == "UpdateTable" and database.settings.throttle:
+        check_decreases(definition, changed, now_ms)
     description: AnswerBuilder = partial(describe_to, database, reply, "TableDescription", table, omit=omit)
     send = description if answer is None else _reply_with(reply, answer)
     _submit(database, operation, body, reply, send, table=definition.id)

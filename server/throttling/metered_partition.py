@@ -12,7 +12,8 @@ admitted for nothing. Deletions by time to live and copies of a restore are not 
 # Without this each request would evaluate the annotations of its callback.
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeAlias, cast
 
@@ -44,7 +45,7 @@ from ...materializer.partition import (
     ScanRequest,
     Since,
 )
-from ...model.capacity import READ_BLOCK, WRITE_BLOCK, read_half_units, transaction_read_half_units
+from ...model.capacity import READ_BLOCK, WRITE_BLOCK
 from ...model.errors import (
     ProvisionedThroughputExceededError,
     Reason,
@@ -203,15 +204,17 @@ class MeteredPartition:
 
     def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         """Read items: all of them or none. BatchGetItem then reads each by itself."""
-        error = self._read_refusal(keys)
+        block = _UNIT if consistent else HALF_UNIT
+        error = self._take_blocks(keys, block)
         if error is not None:
             done(error, self._position())
             return
 
         def on_items(found: list[Stored | None] | RequestError, position: ResultPosition) -> None:
-            if not isinstance(found, RequestError):
-                for key, stored in zip(keys, found, strict=True):
-                    self._take_read(key, read_half_units(0 if stored is None else stored[1], consistent))
+            sizes = (
+                (0 if stored is None else stored[1] for stored in found) if isinstance(found, list) else None
+            )
+            self._take_rest(keys, block, sizes)
             done(found, position)
 
         self._partition.get_all(keys, consistent, on_items)
@@ -221,16 +224,16 @@ class MeteredPartition:
         if isinstance(since, Position):
             self._partition.get_isolated(keys, since, done)
             return
-        error = self._read_refusal(keys)
+        error = self._take_blocks(keys, 2 * _UNIT)
         if error is not None:
             done(error, self._position())
             return
 
         def on_found(found: list[Found] | RequestError, position: ResultPosition) -> None:
-            if not isinstance(found, RequestError):
-                for key, stored in zip(keys, found, strict=True):
-                    size = stored[1] if isinstance(stored, tuple) else 0
-                    self._take_read(key, transaction_read_half_units(size))
+            sizes = None
+            if isinstance(found, list):
+                sizes = (stored[1] if isinstance(stored, tuple) else 0 for stored in found)
+            self._take_rest(keys, 2 * _UNIT, sizes)
             done(found, position)
 
         self._partition.get_isolated(keys, since, on_found)
@@ -300,20 +303,30 @@ class MeteredPartition:
     def _now_ms(self) -> int:
         return int(self._seconds() * 1000)
 
-    def _read_refusal(self, keys: Sequence[EncodedKey]) -> RequestError | None:
-        """Return the error of the first read that a limit refuses."""
-        for table, pk, sk in keys:
+    def _take_blocks(self, keys: Sequence[EncodedKey], block: int) -> RequestError | None:
+        """Take the cost of one block of each item; none if a limit refuses one, whose error is returned."""
+        now_ms = self._now_ms()
+        for number, (table, pk, sk) in enumerate(keys):
             meters = self._meters(table)
-            if meters is not None:
-                limit = meters.own.read.limit_at(meters.own.at(pk, sk).read, self._now_ms())
-                if limit is not None:
-                    return _error(meters, Access.READ, None, limit)
+            if meters is None:
+                continue
+            partition = meters.own.at(pk, sk).read
+            limit = meters.own.read.limit_at(partition, now_ms)
+            if limit is not None:
+                self._take_rest(keys[:number], block, None)
+                return _error(meters, Access.READ, None, limit)
+            meters.own.read.take(block, partition)
         return None
 
-    def _take_read(self, key: EncodedKey, half_units: int) -> None:
-        meters = self._meters(key[0])
-        if meters is not None:
-            meters.own.read.take(half_units * HALF_UNIT, meters.own.at(key[1], key[2]).read)
+    def _take_rest(self, keys: Sequence[EncodedKey], block: int, sizes: Iterable[int] | None) -> None:
+        """Take the cost of items beyond one block each, or return that block if nothing was read."""
+        for (table, pk, sk), size in zip(
+            keys, itertools.repeat(-1) if sizes is None else sizes, strict=False
+        ):
+            meters = self._meters(table)
+            if meters is not None:
+                blocks = -1 if size < 0 else (size - 1) // READ_BLOCK if size else 0
+                meters.own.read.take(block * blocks, meters.own.at(pk, sk).read)
 
     def _write_refusal(self, action: Action) -> RequestError | None:
         """Return the error of an action whose table, or a global index that it may change, has no capacity."""

@@ -3,6 +3,8 @@
 from tests.verification.planted.bug import bug
 
 METERS = "tests/unit/server/throttling/test_meters.py"
+DECREASES = "tests/unit/server/throttling/test_decreases.py"
+METERED = "tests/unit/server/throttling/test_metered_partition.py"
 SERVED = "tests/behaviour/spec/test_throttling.py"
 
 BUGS = [
@@ -64,13 +66,52 @@ BUGS = [
         SERVED,
     ),
     bug(
+        "the fifth decrease of a day waits for no hour",
+        """
+@ server/throttling/decreases.py
+-        if time_ms < next_ms:
++        if time_ms < last_ms:
+""",
+        DECREASES,
+    ),
+    bug(
+        "decreases of yesterday count",
+        """
+@ server/throttling/decreases.py
+-        count = decreases_today(old, time_ms)
++        count = old.decreases_today
+@ server/throttling/decreases.py
+-        next_ms = min(last_ms + _INTERVAL_MS, (last_ms // _DAY_MS + 1) * _DAY_MS)
++        next_ms = last_ms + _INTERVAL_MS
+""",
+        DECREASES,
+    ),
+    bug(
+        "a split gives each child all of the balance",
+        """
+@ server/throttling/meters.py
+-        self.write.balance = parent.write.balance >> generations
++        self.write.balance = parent.write.balance
+""",
+        METERS,
+    ),
+    bug(
+        "a divided collection has one capacity partition",
+        """
+@ server/throttling/meters.py
+-            if pk not in (partition.low.pk, partition.high.pk):  # no boundary divides the item collection
++            if len(pk) < 99:
+""",
+        METERS,
+    ),
+    bug(
         "a write costs the least that it can",
         """
 @ server/throttling/metered_partition.py
--                    or outcome.local is not None
--                    or outcome.glob is not None
-+                    or outcome.local is None
+-                    (old is not None and old[1] > paid)
+-                    or (new is not None and new[1] > paid)
++                    paid == 0
 """,
-        SERVED,
+        METERED,
     ),
 ]

@@ -1,28 +1,146 @@
-"""A metered partition follows the tables of the catalog."""
+"""A metered partition follows the tables of the catalog, and takes the whole cost of each request."""
 
-from foldb.log.commands import Position
+from typing import Any
+
+import pytest
+
+from foldb.log.commands import Context, Position, Put, Update
+from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
+from foldb.materializer.fold.storage import Stored
+from foldb.model.errors import ConditionalCheckFailedError, ProvisionedThroughputExceededError, RequestError
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
 from foldb.server.throttling.meters import Policy
 from tests.unit.materializer.ledger import Ledger, define
 from tests.unit.server.routing.fake_partitions import FakePartition
 
+KEY = b"pk", b""
+CONTEXT = Context("R")
+EMPTY_AT = Position(0, 0)
 
-def test_the_meters_of_dropped_tables_are_freed() -> None:
-    ledger = Ledger()
-    metered = MeteredPartition(
-        FakePartition(0, ledger.state.tables),
+
+class Fixed(FakePartition):
+    """Answers each request with the same result."""
+
+    item: Stored | RequestError | None = None
+    outcome: Outcome
+
+    def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: Any) -> None:
+        done(self.item, EMPTY_AT)
+
+    def get_all(self, keys: Any, consistent: bool, done: Any) -> None:
+        done(self.item if isinstance(self.item, RequestError) else [self.item] * len(keys), EMPTY_AT)
+
+    def submit(self, command: Any, size: int, done: Any) -> None:
+        done(self.outcome, EMPTY_AT)
+
+
+class Metered:
+    """A table with ten units a second, whose bucket is full at the start: it has ten units."""
+
+    def __init__(self, **table: Any) -> None:
+        self.ledger = Ledger()
+        throughput = {"ReadCapacityUnits": 10, "WriteCapacityUnits": 10}
+        settings = {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput} | table
+        self.table = self.ledger.create("T", **settings).definition.id
+        self.fixed = Fixed(0, self.ledger.state.tables)
+        self.partition = metered(self.fixed, self.ledger)
+
+    def left(self) -> tuple[int, int]:
+        """Return the read and write units that the table has left."""
+        own = self.partition._tables[self.table].own
+        return own.read.bucket.balance // 2_000_000, own.write.bucket.balance // 2_000_000
+
+    def put(self, size: int, outcome: Outcome) -> None:
+        self.fixed.outcome = outcome
+        self.partition.submit(Put(self.table, *KEY, b"{}", size, CONTEXT), size, lambda *_: None)
+
+    def update(self, outcome: Outcome) -> None:
+        self.fixed.outcome = outcome
+        self.partition.submit(Update(self.table, *KEY, CONTEXT), 1, lambda *_: None)
+
+    def applied(self, old: int, new: int) -> Applied:
+        before, after = ((b"{}", size) if size else None for size in (old, new))
+        return Applied(Update(self.table, *KEY, CONTEXT), before, after, 1, 1)
+
+
+def metered(partition: FakePartition, ledger: Ledger) -> MeteredPartition:
+    return MeteredPartition(
+        partition,
         ledger.state,
         lambda key: item_in(ledger.state, key),
         policy=Policy(),
         seconds=lambda: 0.0,
-        position=lambda: Position(0, 0),
+        position=lambda: EMPTY_AT,
     )
+
+
+def test_the_meters_of_dropped_tables_are_freed() -> None:
+    ledger = Ledger()
+    partition = metered(FakePartition(0, ledger.state.tables), ledger)
 
     for _ in range(5):
         table = ledger.create("T").definition.id
-        metered.get(table, b"pk", b"", True, lambda *_: None)
+        partition.get(table, b"pk", b"", True, lambda *_: None)
         ledger.fold(define("DeleteTable", table, {"TableName": "T"}))
     kept = ledger.create("Kept").definition.id
-    metered.get(kept, b"pk", b"", True, lambda *_: None)
+    partition.get(kept, b"pk", b"", True, lambda *_: None)
 
-    assert [kept] == list(metered._tables)
+    assert [kept] == list(partition._tables)
+
+
+@pytest.mark.spec("S38", served=False)
+@pytest.mark.parametrize(
+    ("size", "consistent", "left"),
+    [(0, True, 9), (4096, True, 9), (4097, True, 8), (8192, True, 8), (8193, True, 7), (16_384, False, 8)],
+)
+def test_a_read_takes_a_unit_for_each_block(size: int, consistent: bool, left: int) -> None:
+    table = Metered()
+    table.fixed.item = (b"{}", size) if size else None
+    table.partition.get(table.table, *KEY, consistent, lambda *_: None)
+    assert (left, 10) == table.left()
+
+
+def test_a_failed_read_costs_nothing() -> None:
+    table = Metered()
+    table.fixed.item = RequestError("The log is closed")
+    table.partition.get(table.table, *KEY, True, lambda *_: None)
+    table.partition.get_all([(table.table, *KEY)] * 3, True, lambda *_: None)
+    assert (10, 10) == table.left()
+
+
+@pytest.mark.spec("S84", served=False)
+def test_reads_of_a_batch_are_admitted_together_or_not() -> None:
+    table = Metered()
+    table.fixed.item = (b"{}", 5000)
+    answers: list[Any] = []
+    key = table.table, *KEY
+    table.partition.get_all([key] * 11, True, lambda found, _: answers.append(found))
+    assert isinstance(answers.pop(), ProvisionedThroughputExceededError)
+    assert (10, 10) == table.left()
+    table.partition.get_all([key] * 10, True, lambda found, _: answers.append(found))
+    assert [[(b"{}", 5000)] * 10] == answers
+    assert (-10, 10) == table.left()
+
+
+@pytest.mark.spec("S38", served=False)
+@pytest.mark.parametrize(
+    ("old", "new", "left"), [(0, 1024, 9), (0, 1025, 8), (5000, 100, 5), (100, 5000, 5), (3000, 0, 7)]
+)
+def test_a_write_takes_the_units_of_the_larger_image(old: int, new: int, left: int) -> None:
+    table = Metered()
+    table.update(table.applied(old, new))
+    assert (10, left) == table.left()
+
+
+def test_a_put_takes_the_units_of_the_larger_image() -> None:
+    table = Metered()
+    table.put(2000, table.applied(5000, 2000))
+    assert (10, 5) == table.left()
+
+
+def test_a_refused_write_costs_its_units_and_a_failed_one_none() -> None:
+    table = Metered()
+    table.put(5000, Refused(ConditionalCheckFailedError(), 3))
+    assert (10, 7) == table.left()
+    table.put(5000, Failed(RequestError("The disk is full")))
+    assert (10, 7) == table.left()
