@@ -10,18 +10,15 @@ A call makes an operation pending. An answer keeps the configurations in which i
 client's result; configurations without it are extended first, by pending operations in every order. An operation in
 doubt may take effect until its run ends, or not at all. A transaction counts as one operation per item here.
 
-Three rules keep the set small: a read that agrees with the state takes effect at once, because waiting makes it only
-harder; an operation takes effect only when an answer requires it; and of two configurations with the same state, the
-one with fewer operations in doubt is enough, if they may still happen at any time.
+Two rules keep the set small: a read that agrees with the state takes effect at once, because waiting makes it only
+harder; and an operation takes effect only when an answer requires it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
 from typing import Any, TypeAlias
 
-from tests.verification.histories.history import NEVER, History, Operation, ViolationError
+from tests.verification.histories.history import History, Operation, ViolationError
 from tests.verification.histories.model import LOOKS, VERBS, Refused, State, initial
 
 Configuration: TypeAlias = tuple[int, State]  # the set as bits
@@ -92,8 +89,6 @@ def search(key: str, parts: list[Part]) -> None:
             if part.looks:
                 configurations = {_with_looks(one, {bit: part}) for one in configurations}
             continue
-        if part.ends == NEVER:
-            return  # all answers are explained
         bit = bits.pop(number)
         having = (_alone if len(pending) == 1 else _having)(bit, configurations, pending)
         if part.in_doubt:
@@ -120,30 +115,13 @@ def _free_bit(pending: dict[int, Part]) -> int:
 
 
 def _having(bit: int, configurations: set[Configuration], pending: dict[int, Part]) -> set[Configuration]:
-    """Return the configurations in which a pending operation has taken effect, extending those that lack it.
-
-    They are extended in the order of the number of operations in doubt that have taken effect, so that one which
-    another dominates is never extended.
-    """
-    having: set[Configuration] = set()
-    minimal = _Minimal(pending)
-    waiting: list[tuple[int, int, Configuration]] = []  # a heap: the doubts, a number that breaks ties, one
-    numbers = count()
-
-    def reach(found: Configuration) -> None:
-        heappush(waiting, (minimal.doubts_in(found), next(numbers), found))
-
-    for one in configurations:
-        reach(one)
+    """Return the configurations in which a pending operation has taken effect, extending those that lack it."""
+    having = {one for one in configurations if one[0] & bit}
+    reached = set(configurations)
+    waiting = [one for one in configurations if not one[0] & bit]
     looks = {each: part for each, part in pending.items() if part.looks}
     while waiting:
-        _, _, configuration = heappop(waiting)
-        if not minimal.add(configuration):
-            continue
-        if configuration[0] & bit:
-            having.add(configuration)
-            continue
-        effective, state = configuration
+        effective, state = waiting.pop()
         for each, part in pending.items():
             if effective & each:
                 continue
@@ -151,34 +129,16 @@ def _having(bit: int, configurations: set[Configuration], pending: dict[int, Par
             if type(would) is Refused if part.in_doubt else would != part.reported:
                 continue
             found = (effective | each, after)
-            reach(_with_looks(found, looks) if looks else found)
+            if looks:
+                found = _with_looks(found, looks)
+            if found in reached:
+                continue
+            reached.add(found)
+            if found[0] & bit:
+                having.add(found)
+            else:
+                waiting.append(found)
     return having
-
-
-class _Minimal:
-    """Configurations of which none dominates another.
-
-    One dominates another if both have the same state, and the other differs only by further operations in doubt that
-    have taken effect. Those may happen at any later time, or never, so it leads to every end that the other leads to.
-    """
-
-    def __init__(self, pending: dict[int, Part]) -> None:
-        self._doubts = sum(bit for bit, part in pending.items() if part.ends == NEVER)
-        self._sets: dict[Configuration, list[int]] = {}  # by the configuration without its doubts
-
-    def doubts_in(self, configuration: Configuration) -> int:
-        """Return the number of operations in doubt that have taken effect."""
-        return (configuration[0] & self._doubts).bit_count()
-
-    def add(self, configuration: Configuration) -> bool:
-        """Add a configuration with at least as many doubts as those before it, unless one of them dominates it."""
-        effective, state = configuration
-        sets = self._sets.setdefault((effective & ~self._doubts, state), [])
-        doubts = effective & self._doubts
-        if any(smaller & ~doubts == 0 for smaller in sets):
-            return False
-        sets.append(doubts)
-        return True
 
 
 def _alone(bit: int, configurations: set[Configuration], pending: dict[int, Part]) -> set[Configuration]:
