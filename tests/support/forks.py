@@ -7,6 +7,9 @@ A start of `foldb serve` takes 0.3 s of processor time, nearly all of it for imp
 fork runs from `foldb.cli.run` to the end of the interpreter, with a process id, signals, descriptors and an exit code
 of its own. All forks have the same hash seed, and pytest has another. A test of the start itself, or of variables that
 the interpreter or the dynamic linker reads, starts the program `FOLDB`.
+
+The history process of a fork is a fork of the same process, too: `start_history`. Its parent is not the server, which
+it does not need: it ends when the socket to the server is closed.
 """
 
 import atexit
@@ -21,7 +24,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -31,8 +34,11 @@ from typing import Final, NamedTuple
 FOLDB: Final = Path(sys.executable).with_name("foldb")
 
 _PACKAGES: Final = ("cli", "log", "materializer", "server", "streams")
-_LENGTH_BYTES: Final = 4
+_REQUEST_BYTES: Final = 1 << 18  # more than a socket takes at once
+_MODULE: Final = "--module"
 _sending = threading.Lock()
+_inherited: list[socket.socket] = []
+"""The socket to the parent, in the parent itself and in each fork."""
 
 
 class Fork:
@@ -91,7 +97,7 @@ class Fork:
         """
         if self._code is None and not is_readable(self._results.fileno(), timeout_s):
             raise subprocess.TimeoutExpired(str(FOLDB), timeout_s or 0)
-        code = self.poll()
+        code = Fork.poll(self)
         assert code is not None
         return code
 
@@ -115,9 +121,7 @@ class _Request(NamedTuple):
 
     def send(self, parent: socket.socket, descriptors: Sequence[int]) -> None:
         """Send this with the three standard descriptors, and that of the pipe for the results."""
-        body = pickle.dumps(tuple(self))
-        data = len(body).to_bytes(_LENGTH_BYTES) + body
-        parent.sendall(data[socket.send_fds(parent, [data], descriptors) :])
+        socket.send_fds(parent, [pickle.dumps(tuple(self))], descriptors)
 
     def become(self) -> None:
         """Make this process the one that was requested."""
@@ -132,6 +136,53 @@ class _Request(NamedTuple):
         sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
 
 
+class _History(Fork):
+    """A history process. One thread reads its exit code, for all threads that wait for it."""
+
+    def __init__(self, module: str, job: int, connection: int, on_exit: Callable[[int], None]) -> None:
+        from foldb.materializer.os_process import helper_environment
+
+        super().__init__(
+            [_MODULE, module], stdin=job, stdout=connection, stderr=2, variables=helper_environment()
+        )
+        self._on_exit = on_exit
+        self._has_ended = threading.Event()
+        threading.Thread(target=self._read_code, name="history", daemon=True).start()
+
+    def _read_code(self) -> None:
+        code = super().wait()
+        self._has_ended.set()
+        self._on_exit(code)
+
+    def poll(self) -> int | None:
+        return self._code if self._has_ended.is_set() else None
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        if not self._has_ended.wait(timeout_s):
+            raise subprocess.TimeoutExpired(str(FOLDB), timeout_s or 0)
+        assert self._code is not None
+        return self._code
+
+
+def start_history(
+    module: str,
+    job: bytes,
+    _on_line: Callable[[bytes], None],
+    on_exit: Callable[[int], None],
+    descriptors: Sequence[int],
+) -> Fork:
+    """Start the history process, as `start_helper` does. The socket to the server is its standard output."""
+    import orjson
+
+    [connection] = descriptors
+    reads, writes = os.pipe()
+    os.write(writes, orjson.dumps({**orjson.loads(job), "descriptor": 1}) + b"\n")
+    os.close(writes)
+    process = _History(module, reads, connection, on_exit)
+    os.close(reads)
+    return process
+
+
 def is_readable(descriptor: int, timeout_s: float | None) -> bool:
     """Return whether a descriptor has data or its end before the timeout."""
     poll = select.poll()  # select.select takes no descriptors from 1024 on
@@ -141,16 +192,24 @@ def is_readable(descriptor: int, timeout_s: float | None) -> bool:
 
 @cache
 def _parent() -> socket.socket:
-    """Start the parent of all forks, which ends when the socket to it is closed."""
-    ours, its = socket.socketpair()
-    command = [sys.executable, "-P", __file__, str(its.fileno())]
+    """Return the socket to the parent of all forks; start the parent, which ends with this process."""
+    if _inherited:
+        return _inherited[0]
+    ours, its = socket.socketpair(
+        socket.AF_UNIX, socket.SOCK_SEQPACKET
+    )  # several processes send whole requests
+    command = [sys.executable, "-P", __file__, str(its.fileno()), str(ours.fileno())]
     parent = subprocess.Popen(
-        command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        command,
+        pass_fds=[its.fileno(), ours.fileno()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
     )
     its.close()
 
     def end() -> None:
-        ours.shutdown(socket.SHUT_RDWR)
+        assert parent.stdin is not None
+        parent.stdin.close()
         parent.wait()
         ours.close()
 
@@ -158,12 +217,9 @@ def _parent() -> socket.socket:
     return ours
 
 
-def _received(requests: socket.socket) -> tuple[_Request, list[int]] | None:
-    """Return a request and its descriptors, None if pytest has ended."""
-    head, descriptors, _, _ = socket.recv_fds(requests, _LENGTH_BYTES, 4)
-    if not head:
-        return None
-    body = requests.recv(int.from_bytes(head), socket.MSG_WAITALL)
+def _received(requests: socket.socket) -> tuple[_Request, list[int]]:
+    """Return a request and its descriptors."""
+    body, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
     return _Request(*pickle.loads(body)), descriptors
 
 
@@ -178,16 +234,16 @@ def _serve(requests: socket.socket) -> None:
     poll = select.poll()  # select.select takes no descriptors from 1024 on
     poll.register(requests, select.POLLIN)
     poll.register(ended, select.POLLIN)
+    poll.register(sys.stdin, 0)  # the end of pytest
     while True:
         ready = [descriptor for descriptor, _ in poll.poll()]
+        if sys.stdin.fileno() in ready:
+            os._exit(0)
         if ended in ready:
             os.read(ended, 4096)
             _report(results)
         if requests.fileno() in ready:
-            received = _received(requests)
-            if received is None:
-                os._exit(0)
-            request, (*standard, result) = received
+            request, (*standard, result) = _received(requests)
             child = os.fork()
             if child == 0:
                 for number, descriptor in enumerate(standard):
@@ -197,7 +253,8 @@ def _serve(requests: socket.socket) -> None:
                 for descriptor in (*standard, result, *results.values(), ended, ends):
                     os.close(descriptor)
                 return
-            os.write(result, f"{child}\n".encode())
+            with suppress(BrokenPipeError):
+                os.write(result, f"{child}\n".encode())
             results[child] = result
             for descriptor in standard:
                 os.close(descriptor)
@@ -210,16 +267,19 @@ def _report(results: dict[int, int]) -> None:
         if child == 0:
             return
         result = results.pop(child)
-        os.write(result, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        with suppress(BrokenPipeError):  # a killed server does not wait for its history process
+            os.write(result, f"{os.waitstatus_to_exitcode(status)}\n".encode())
         os.close(result)
 
 
 def _main() -> None:
-    requests = socket.socket(fileno=int(sys.argv[1]))
+    requests, clients = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     for name in _PACKAGES:
         package = import_module(f"foldb.{name}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
+    _inherited.append(clients)
+    setattr(import_module("foldb.server.history.process"), "start_helper", start_history)  # noqa: B010  Any has no type
     assert 1 == threading.active_count(), "a fork has one thread only"
     gc.freeze()
     _serve(requests)
@@ -228,12 +288,12 @@ def _main() -> None:
 
 
 def _run() -> None:
-    """Run `foldb`. When its threads and exit handlers have ended, end without the removal of modules.
+    """Run `foldb`, or one module of it. When its threads and exit handlers have ended, end without removing modules.
 
     That would copy all memory which the forks share.
     """
-    from foldb.cli import run
-
+    is_module = sys.argv[1:2] == [_MODULE]
+    run = import_module(sys.argv[2]).main if is_module else import_module("foldb.cli").run
     code = 1  # of an exception that nothing handles
 
     def end() -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 import foldb
 from foldb.cli.main import app
+from tests.support.history import forked_history as forked_history
 
 Foldb: TypeAlias = Callable[..., Result]
 

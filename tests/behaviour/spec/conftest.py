@@ -8,6 +8,7 @@ import pytest
 from botocore.config import Config
 
 import foldb
+from tests.support.history import forked_history as forked_history
 
 WRITERS = 16  # threads that may use the client at once
 
