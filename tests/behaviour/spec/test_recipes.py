@@ -35,8 +35,8 @@ def run(title: str, **names: Any) -> dict[str, Any]:
     return known
 
 
-@pytest.mark.spec("S79", served=False)  # the blocks serve and ask in one process of their own
-@pytest.mark.parametrize("page", ["partiql.md", "past.md", "recipes.md", "restore.md"])
+@pytest.mark.spec("S60", "S79", served=False)  # the blocks serve and ask in one process of their own
+@pytest.mark.parametrize("page", ["partiql.md", "past.md", "recipes.md", "restore.md", "throughput.md"])
 def test_the_blocks_run_as_pasted_and_print_their_output(page: str) -> None:
     code = "\n".join(blocks(RECIPES.with_name(page).read_text()))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
