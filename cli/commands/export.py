@@ -1,6 +1,7 @@
 """`foldb export`: write a table as it is or was, or its changes between two cuts, to files."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ CHECKPOINT_BYTES: Final = 32 << 20
 PAGE_ITEMS: Final = 1000
 
 _NOW: Final = "-0"
+_FILE_SUFFIX: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}")
+"""The suffix of a name that is meant to be a file's: .txt, but not that of exports-2026.11.23."""
 
 T = TypeVar("T")
 
@@ -141,6 +144,12 @@ class _Export:
             CommandError: Two of them exclude each other.
             MissingExtraError: The library for the format is not installed.
         """
+        if self.is_layout and not self.out.is_dir() and _FILE_SUFFIX.fullmatch(self.out.suffix):
+            raise CommandError(
+                f"{self.out}: {self.out.suffix} is no format of an export: give a file such as {self.out.stem}.jsonl, "
+                "or the folder of a bucket, which may have this name if it exists",
+                ExitCode.USAGE,
+            )
         if self.since is None and self.until is not None:
             raise CommandError("--to needs --from: give --as-of for all items at a cut", ExitCode.USAGE)
         if self.since is not None and (self.as_of is not None or self.source is not None):

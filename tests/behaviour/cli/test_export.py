@@ -699,3 +699,17 @@ def ended(client: Client, operation: str, body: Any, member: str, status: str) -
     while (description := client.call(operation, body)[member])[status] == "IN_PROGRESS":
         assert time.monotonic() < until, description
     return dict(description)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("x.txt", 2), ("x.gz", 2), ("x-2026.11.23", 0), ("folder.txt", 0)]
+)
+def test_a_file_of_another_format_is_refused(cli: Foldb, tmp_path: Path, name: str, code: int) -> None:
+    """A folder may have such a name if it exists, or if its suffix is that of a date."""
+    (tmp_path / "folder.txt").mkdir()
+    cli("table", "create", "Things", "id:S")
+
+    result = cli("export", "Things", str(tmp_path / name))
+
+    assert (code, not code) == (result.exit_code, (tmp_path / name).is_dir())
+    assert not code or "is no format of an export: give a file such as x.jsonl" in result.stderr
