@@ -145,16 +145,22 @@ class BatchWriter:
         self.written += len(batch) - len(last)
 
     def send(self, waiting: list[Any]) -> None:
-        """Send up to BATCH requests of BatchWriteItem, of different keys, with retries of the unprocessed ones."""
-        for pause in (*_PAUSES_S, None):
-            left = self._send(waiting)
+        """Send up to BATCH requests of BatchWriteItem, of different keys, with retries of the unprocessed ones.
+
+        A table with little throughput processes a few of them each time, so the pauses begin again after progress.
+        """
+        pauses = iter(_PAUSES_S)
+        while left := self._send(waiting):
+            if len(left) < len(waiting):
+                pauses = iter(_PAUSES_S)
             self.written += len(waiting) - len(left)
             waiting = left
-            if not waiting:
+            pause = next(pauses, None)
+            if pause is None:
+                self.unprocessed += len(waiting)
                 return
-            if pause is not None:
-                self._sleep(pause)
-        self.unprocessed += len(waiting)
+            self._sleep(pause)
+        self.written += len(waiting)
 
     def _send(self, requests: list[Any]) -> list[Any]:
         if not requests:

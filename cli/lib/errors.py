@@ -154,6 +154,10 @@ _NEXT_STEPS = (
         "The security token included in the request is invalid",
         "Use a key of the server: set FOLDB_ACCESS_KEY_ID and FOLDB_SECRET_ACCESS_KEY, or give --profile.",
     ),
+    (
+        " is not authorized to perform: ",
+        "Use a key with this right: `foldb key create` makes one, FOLDB_ACCESS_KEY_ID or --profile selects it.",
+    ),
     ("reserved keyword", "Use a placeholder: --name '#n=NAME', and #n in the expression."),
 )
 

@@ -132,6 +132,32 @@ def test_unprocessed_items_of_a_batch_are_sent_again_and_counted() -> None:
         assert (1, ExitCode.PARTLY) == (loader.written, caught.value.code)
 
 
+@pytest.mark.spec("S60", served=False)
+def test_a_batch_is_sent_again_while_the_table_makes_progress() -> None:
+    """A table with one write unit processes one item in each of eleven batches."""
+    items = [(f"item {n}", {"id": {"N": str(n)}}) for n in range(12)]
+    answers = [
+        {"UnprocessedItems": {"Notes": [{"PutRequest": {"Item": item}} for _, item in items[n:]]}}
+        for n in range(1, 12)
+    ]
+    with answering(*((200, each) for each in [*answers, {}])) as url, closing(Client(url)) as client:
+        loader = BatchWriter(client, SHAPE, sleep=lambda _: None)
+        loader.load(items)
+
+    assert (12, 0) == (loader.written, loader.unprocessed)
+
+
+def test_a_refused_right_names_a_next_step() -> None:
+    body = {
+        "__type": "x#AccessDeniedException",
+        "Message": "User: me is not authorized to perform: a on resource: b",
+    }
+    with answering((400, body)) as url, closing(Client(url)) as client, pytest.raises(CommandError) as caught:
+        client.call("ListTables", {})
+
+    assert "Use a key with this right: `foldb key create` makes one" in caught.value.sentence
+
+
 @pytest.mark.parametrize(
     ("name", "status", "code"),
     [
