@@ -28,6 +28,7 @@ from ..lib.table_series import (
     Period,
     lower_request,
     missing_tables,
+    no_series_error,
     table_like,
     tables_of,
 )
@@ -383,7 +384,10 @@ def roll(
     Example: foldb table roll Readings --every month --past-read 5
     """
     period = Period(every, (day or datetime.now(UTC)).date())
-    tables = tables_of(name, every, names(session))
+    known = names(session)
+    tables = tables_of(name, every, known)
+    if not tables:
+        raise no_series_error(period, name, known)
     source, missing = missing_tables(period, name, tables)
     units = PastUnits(past.past_read, past.past_write)
     lowered = {

@@ -22,7 +22,7 @@ from .errors import CommandError, ExitCode
 Every: TypeAlias = Literal["month", "week", "day"]
 
 _FORMS: Final = {"month": "%Y_%m", "week": "%G_W%V", "day": "%Y_%m_%d"}
-_NAMES: Final = {
+_NAMES: Final[dict[Every, re.Pattern[str]]] = {
     "month": re.compile(r"[0-9]{4}_[0-9]{2}"),
     "week": re.compile(r"[0-9]{4}_W[0-9]{2}"),
     "day": re.compile(r"[0-9]{4}_[0-9]{2}_[0-9]{2}"),
@@ -67,19 +67,27 @@ class PastUnits(NamedTuple):
 
 
 def missing_tables(period: Period, series: str, names: list[str]) -> tuple[str, list[str]]:
-    """Return the table whose definition new tables get, and the missing tables of the period and the next one.
-
-    Raises:
-        CommandError: The series has no table.
-    """
+    """Return the table whose definition new tables get, and the missing tables of the period and the next one."""
     current, following = period.table(series), period.next().table(series)
-    if not names:
-        raise CommandError(
-            f"there is no table of the series {series}: create the first one, `foldb table create {current} KEY:TYPE`",
-            ExitCode.NOT_FOUND,
-        )
     source = max((name for name in names if name <= current), default=names[0])
     return source, [name for name in (current, following) if name not in names]
+
+
+def no_series_error(period: Period, series: str, names: Iterable[str]) -> CommandError:
+    """Return the error for a series without tables of the kind of period, with the likely mistake in a name."""
+    everything = list(names)
+    for every, form in _NAMES.items():
+        if tables_of(series, every, everything):
+            step = f"its tables are by {every}: give --every {every}"
+            break
+        if match := re.fullmatch(rf"(.+)_{form.pattern}", series):
+            step = f"give the name before the period, `foldb table roll {match[1]} --every {every}`"
+            break
+    else:
+        step = f"create the first one, `foldb table create {period.table(series)} KEY:TYPE`"
+    return CommandError(
+        f"there is no table of the series {series} by {period.every}: {step}", ExitCode.NOT_FOUND
+    )
 
 
 def table_like(description: Mapping[str, Any], name: str) -> dict[str, Any]:

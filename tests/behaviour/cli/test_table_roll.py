@@ -129,13 +129,6 @@ def test_a_dry_run_of_a_roll_changes_nothing(events: Foldb) -> None:
     assert [(50, 100), (20, 30)] == units(events, "Events_2026_11")
 
 
-def test_a_series_without_tables_names_the_first(events: Foldb) -> None:
-    refused = events(*ROLL, "2026-11-23", "--every", "day")
-
-    assert ExitCode.NOT_FOUND == refused.exit_code
-    assert "create the first one, `foldb table create Events_2026_11_23 KEY:TYPE`" in refused.stderr
-
-
 @pytest.mark.parametrize("every", ["month", "week", "day"])
 def test_periods_follow_each_other_without_a_gap(every: Every) -> None:
     day, last = date(2023, 12, 1), date(2029, 3, 1)
@@ -149,3 +142,22 @@ def test_periods_follow_each_other_without_a_gap(every: Every) -> None:
 
     assert sorted(names) == names
     assert sorted(set(names)) == tables_of("T", every, [*set(names), "T", "T_x", "Tx_2026_01"])
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (("Events_2026_11",), "give the name before the period, `foldb table roll Events --every month`"),
+        (("Events", "--every", "day"), "its tables are by month: give --every month"),
+        (
+            ("Others", "--on", "2026-11-30"),
+            "create the first one, `foldb table create Others_2026_11 KEY:TYPE`",
+        ),
+    ],
+)
+def test_a_series_without_tables_names_the_next_step(
+    events: Foldb, words: tuple[str, ...], step: str
+) -> None:
+    refused = events("table", "roll", *words)
+
+    assert (ExitCode.NOT_FOUND, True) == (refused.exit_code, step in refused.stderr)
