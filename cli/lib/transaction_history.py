@@ -81,8 +81,9 @@ def place_of(log: SourceLog, text: str) -> Position:
             raise CommandError(f"{part} has several transactions: give one of {places}", ExitCode.USAGE)
         if found:
             return found[0]
+    shown = text.removeprefix("@")
     raise CommandError(
-        f"@{text.removeprefix('@')} is not part of a transaction: `foldb log cat --from POSITION` prints its command",
+        f"@{shown} is not part of a transaction: `foldb log cat --from {shown}` prints its command",
         ExitCode.NOT_FOUND,
     )
 
@@ -102,7 +103,7 @@ def places_of_token(log: SourceLog, token: str) -> list[Position]:
     ]
     if not found:
         raise CommandError(
-            f"no transaction has the token {token}; a position is written as 10482.3 or 2:10482.3",
+            f"no transaction has the token `{token}`; a position is written as 10482.3 or 2:10482.3",
             ExitCode.NOT_FOUND,
         )
     return found

@@ -91,7 +91,10 @@ def read_keys(path: Path) -> Keys:
             _check_owner(path, os.fstat(file.fileno()))
             data = tomllib.load(file)
     except OSError as error:
-        raise KeyFileError(f"cannot read the keys in {path}: {os.strerror(error.errno or 0)}") from error
+        step = ". `foldb key create` makes the file" if isinstance(error, FileNotFoundError) else ""
+        raise KeyFileError(
+            f"cannot read the keys in {path}: {os.strerror(error.errno or 0)}{step}"
+        ) from error
     except ValueError as error:
         raise KeyFileError(f"{path} is not TOML: {error}") from None
     return _keys(path, data)

@@ -46,6 +46,13 @@ def test_a_key_is_printed_with_its_secret_once(keys: Path) -> None:
     assert kept.secret not in listed.stdout + listed.stderr
 
 
+def test_a_missing_file_of_keys_names_the_next_step(keys: Path) -> None:
+    refused = key("list", "--keys", keys)
+
+    assert (2, "") == (refused.exit_code, refused.stdout)
+    assert "No such file or directory. `foldb key create` makes the file" in refused.stderr
+
+
 def test_a_key_may_monitor_and_nothing_else(keys: Path) -> None:
     printed = made(keys, "--monitor")
     listed = json.loads(key("list", "--keys", keys).stdout)

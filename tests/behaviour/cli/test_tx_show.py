@@ -185,8 +185,12 @@ def conflicts(url: str) -> list[str]:
     ("word", "code", "says"),
     [
         ("99", ExitCode.NOT_FOUND, "the log ends before @99"),
-        ("nope", ExitCode.NOT_FOUND, "no transaction has the token nope"),
-        ("1", ExitCode.NOT_FOUND, "@1 is not part of a transaction"),
+        ("nope", ExitCode.NOT_FOUND, "no transaction has the token `nope`"),
+        (
+            "1",
+            ExitCode.NOT_FOUND,
+            "@1 is not part of a transaction: `foldb log cat --from 1` prints its command",
+        ),
         ("7:1", ExitCode.USAGE, "`7:1` is not a position of this log"),
     ],
 )
