@@ -252,11 +252,11 @@ BUGS = [
         "TransactGetItems reads key by key, not at one position",
         """
 @ server/api/operations/transact_get_items.py
--    database.partition.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
+-    database.counted.get_isolated(keys, None, partial(_answer, body, reply, gets, limits))
 +    found: list[Any] = []
 +
 +    def read() -> None:
-+        database.partition.get_all(keys[len(found) :][:1], True, one)
++        database.counted.get_all(keys[len(found) :][:1], True, one)
 +
 +    def one(stored: list[Any], position: Any) -> None:
 +        found.extend(stored)
