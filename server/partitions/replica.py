@@ -19,6 +19,7 @@ from ...materializer.digest_task import DIGEST_ITEMS_MAX
 from ...materializer.disposer import Disposer, stores_of
 from ...materializer.feed_requests import FedPartition
 from ...materializer.fold.state import PartitionState
+from ...materializer.fold.storage import UNKNOWN, Stored
 from ...materializer.foundation import initial_state
 from ...materializer.history.history import FOLDER as HISTORY_FOLDER
 from ...materializer.history.requests import LogPast, PartitionWithHistory
@@ -26,11 +27,13 @@ from ...materializer.lagging_partition import LaggingPartition
 from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner, OwnerSettings
+from ...materializer.partition import EncodedKey
 from ...materializer.recent_images import RecentImages
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
 from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
+from ...model.slots import partition_of_key
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
 from ..buckets.job_files import BucketFiles
 from ..history.process import HistoryProcess
@@ -38,7 +41,7 @@ from ..history.reader import PastReader
 from ..history.thread import HistoryThread
 from ..history.worker import HistoryJob
 from ..settings import Settings
-from ..throttling.metered_partition import MeteredReplica, policy_of
+from ..throttling.metered_partition import MeteredReplica, item_in, policy_of
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 from .past_reads import HistoricalPartition, PastReads
 from .read_ahead import ReadAhead
@@ -218,9 +221,16 @@ class Partitions:
         if self.memory.bound:
             partition = BoundedPartition(partition, self.memory, lambda: worker.position)
         if self._is_shared and self._settings.throttle:
+
+            def find(key: EncodedKey) -> Stored | None:
+                """Return the item at a key. A transaction may have keys of other partitions."""
+                is_here = partition_of_key(key[0], key[1], self.count) == partition_id
+                return item_in(state, key) if is_here else UNKNOWN
+
             partition = MeteredReplica(
                 partition,
                 state,
+                find,
                 policy=policy_of(self._settings, shares=self.count - 1),
                 seconds=self._loop.time,
                 position=lambda: worker.position,

@@ -18,17 +18,18 @@ from functools import partial
 from typing import Final, TypeAlias, cast
 
 from ...log.commands import Action, Check, Command, Delete, Position, Put, Transact, Update
+from ...materializer.fold.index_entries import EntryKey, entry_key
 from ...materializer.fold.outcomes import (
     Applied,
+    CostOnly,
     Failed,
     Outcome,
     Refused,
+    Transacted,
     TransactionRefused,
-    Units,
-    transaction_units,
 )
 from ...materializer.fold.state import PartitionState, Table
-from ...materializer.fold.storage import Stored
+from ...materializer.fold.storage import UNKNOWN, Stored
 from ...materializer.history.requests import PartitionWithHistory
 from ...materializer.partition import (
     EncodedKey,
@@ -54,11 +55,10 @@ from ...model.errors import (
     ThrottlingError,
     TransactionCanceledError,
 )
-from ...model.tables import TableDefinition
 from ...model.values import load
 from ..settings import Settings
 from .buckets import HALF_UNIT, Bucket
-from .meters import Access, Limit, Meter, Policy, TableMeters
+from .meters import Access, Limit, Meter, PartMeters, Policy, TableMeters
 
 _UNIT: Final = 2 * HALF_UNIT
 
@@ -78,7 +78,7 @@ _ACCOUNT: Final = (
     "https://aws.amazon.com/support to request a limit increase"
 )
 FindItem: TypeAlias = Callable[[EncodedKey], Stored | None]
-"""Returns the present item at a key, of a partition in this process."""
+"""Returns the present item at a key; UNKNOWN if the partition is not in this process."""
 
 
 class MeteredPartition:
@@ -160,10 +160,10 @@ class MeteredPartition:
                     or outcome.local is not None
                     or outcome.glob is not None
                 ):
-                    _take_write(meters, partition, outcome.units, units)
+                    self._take_write(meters, partition, outcome, units)
             else:
                 cost = outcome.units if isinstance(outcome, Refused) else 0
-                _take_write(meters, partition, Units(cost), units)
+                meters.own.write.take((cost - units) * _UNIT, partition)
             done(outcome, position)
 
         self._partition.submit(command, size, on_outcome)
@@ -274,11 +274,20 @@ class MeteredPartition:
             return
 
         def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
-            costs = transaction_units(outcome)
-            for action, units in zip(command.actions, costs, strict=False):  # none if nothing was appended
+            costs: Sequence[Applied | CostOnly | int] = ()
+            if isinstance(outcome, Transacted):
+                costs = outcome.actions
+            elif isinstance(outcome, TransactionRefused):
+                costs = outcome.units
+            for action, cost in zip(command.actions, costs, strict=False):  # none if nothing was appended
                 meters = self._meters(action.table)
-                if meters is not None:
-                    _take_write(meters, meters.own.at(action.pk, action.sk).write, units)
+                if meters is None:
+                    continue
+                partition = meters.own.at(action.pk, action.sk).write
+                if isinstance(cost, int):
+                    meters.own.write.take(cost * _UNIT, partition)
+                else:
+                    self._take_write(meters, partition, cost)
             done(outcome, position)
 
         self._partition.submit(command, size, on_outcome)
@@ -342,24 +351,59 @@ class MeteredPartition:
     def _index_refusal(
         self, meters: TableMeters, action: Put | Update | Delete, now_ms: int
     ) -> RequestError | None:
-        """Return the error of a write that may change a global index without capacity."""
+        """Return the error of a write that may change a global index, or capacity partition of it, without capacity."""
         for name, part in meters.indexes.items():
             limit = part.write.limit_at(None, now_ms)
-            if limit is not None and self._may_change(meters.definition, name, action):
+            if limit is None and not part.has_debts(now_ms):
+                continue
+            keys = self._entry_keys(name, action)
+            if limit is None and keys is not None and any(part.at(*key).write.balance <= 0 for key in keys):
+                limit = Limit.KEY_RANGE
+            if limit is not None and (keys is None or keys):
                 return _error(meters, Access.WRITE, name, limit)
         return None
 
-    def _may_change(self, definition: TableDefinition, name: str, action: Put | Update | Delete) -> bool:
-        """Return whether a write may change entries of an index: the item has one, or gets one."""
-        if isinstance(action, Update):
-            return True
-        index = definition.index(name)
-        assert index is not None, "the meters follow the definition"
-        present = self._find((action.table, action.pk, action.sk))
-        items = [] if present is None else [load(present[0])]
+    def _entry_keys(self, name: str, action: Put | Update | Delete) -> list[EntryKey] | None:
+        """Return the keys of the entries that a write may change in an index; None if they are not known before it."""
+        key = action.table, action.pk, action.sk
+        present = self._find(key)
+        if isinstance(action, Update) or present is UNKNOWN:
+            return None
+        images = [] if present is None else [load(present[0])]
         if isinstance(action, Put):
-            items.append(load(action.item))
-        return any(index.key.pk(item) is not None and index.key.sort_part(item) is not None for item in items)
+            images.append(load(action.item))
+        index = self._state.tables[action.table].indexes[name]
+        return [found for image in images if (found := entry_key(index, image, *key[1:])) is not None]
+
+    def _take_write(
+        self, meters: TableMeters, partition: Bucket, outcome: Applied | CostOnly, reserved: int = 0
+    ) -> None:
+        """Take the cost of an applied write beyond the reserved units, and that of its index entries.
+
+        An entry that moves costs its new capacity partition alone.
+        """
+        units = outcome.units
+        own = units.table + sum((units.local or {}).values()) - reserved
+        meters.own.write.take(own * _UNIT, partition)
+        for name, count in (units.glob or {}).items():
+            part = meters.indexes.get(name)
+            if part is not None:
+                part.take_entry(self._changed_entry(name, part, outcome), count * _UNIT)
+
+    def _changed_entry(self, name: str, part: PartMeters, outcome: Applied | CostOnly) -> EntryKey | None:
+        """Return the key of an entry after a write, or before it; None if the index has one capacity partition."""
+        if len(part.map.partitions) == 1 or not isinstance(outcome, Applied):
+            return None
+        action = outcome.action
+        table = self._state.tables.get(action.table)
+        if table is None or name not in table.indexes:
+            return None
+        for image in (outcome.new, outcome.old):
+            if image is not None and image is not UNKNOWN:
+                found = entry_key(table.indexes[name], load(image[0]), action.pk, action.sk)
+                if found is not None:
+                    return found
+        return None
 
 
 class MeteredReplica(MeteredPartition):
@@ -369,14 +413,13 @@ class MeteredReplica(MeteredPartition):
         self,
         partition: PartitionWithHistory,
         state: PartitionState,
+        find: FindItem,
         *,
         policy: Policy,
         seconds: Callable[[], float],
         position: Callable[[], Position],
     ) -> None:
-        super().__init__(
-            partition, state, partial(item_in, state), policy=policy, seconds=seconds, position=position
-        )
+        super().__init__(partition, state, find, policy=policy, seconds=seconds, position=position)
         self.feed = partition.feed
         self.as_of = partition.as_of
 
@@ -399,15 +442,6 @@ def _on_page(
     if not isinstance(page, RequestError):
         meter.take((page.table_half_units + page.index_half_units) * HALF_UNIT, partition)
     done(page, position)
-
-
-def _take_write(meters: TableMeters, partition: Bucket, units: Units, reserved: int = 0) -> None:
-    own = units.table + sum((units.local or {}).values()) - reserved
-    meters.own.write.take(own * _UNIT, partition)
-    for name, count in (units.glob or {}).items():
-        part = meters.indexes.get(name)
-        if part is not None:
-            part.write.take(count * _UNIT, None)
 
 
 def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit) -> RequestError:

@@ -15,7 +15,7 @@ and others, "Amazon DynamoDB: A Scalable, Predictably Performant, and Fully Mana
 2022, section 4.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -215,7 +215,18 @@ class PartMeters:
         recent: The capacity partitions of keys of recent requests. A lookup takes a tenth of the time of a key's hash.
     """
 
-    __slots__ = ("_buckets", "_owner_id", "_policy", "_rates", "_since_ms", "map", "read", "recent", "write")
+    __slots__ = (
+        "_buckets",
+        "_debts",
+        "_owner_id",
+        "_policy",
+        "_rates",
+        "_since_ms",
+        "map",
+        "read",
+        "recent",
+        "write",
+    )
 
     def __init__(
         self, owner_id: int, partitions: PartitionMap, rates: DirectionRates, policy: Policy, now_ms: int
@@ -228,6 +239,7 @@ class PartMeters:
         self._policy = policy
         self._rates = rates
         self._buckets: dict[int, PartitionBuckets] = {}
+        self._debts: list[Bucket] = []
         self._since_ms = now_ms
 
     def configure(self, partitions: PartitionMap, rates: DirectionRates, now_ms: int) -> None:
@@ -240,6 +252,7 @@ class PartMeters:
             buckets.write.configure(*partition_rate(rates.write, self._policy), now_ms)
         if partitions != self.map:
             self.recent.clear()
+            self._debts.clear()
             if partitions.initial != self.map.initial:
                 self._buckets.clear()
                 self._since_ms = now_ms
@@ -260,6 +273,21 @@ class PartMeters:
                     self.recent.clear()
                 self.recent[pk] = found
         return found
+
+    def take_entry(self, key: tuple[bytes, bytes] | None, amount: int) -> None:
+        """Take the cost of an index entry that a write of the table has changed, at its key if that is known."""
+        bucket = None if key is None else self.at(*key).write
+        self.write.take(amount, bucket)
+        if bucket is not None and bucket.balance <= 0 and bucket not in self._debts:
+            self._debts.append(bucket)
+
+    def has_debts(self, now_ms: int) -> bool:
+        """Return whether a capacity partition has no capacity for index entries now."""
+        if self._debts:
+            for bucket in self._debts:
+                bucket.refill(now_ms)
+            self._debts = [bucket for bucket in self._debts if bucket.balance <= 0]
+        return bool(self._debts)
 
     def _split(self, partitions: PartitionMap, now_ms: int) -> None:
         """Give each new capacity partition its share of the balance of the one that was split."""
@@ -314,7 +342,12 @@ class TableMeters:
         self, part: TableDefinition | IndexDefinition, present: PartMeters | None, now_ms: int
     ) -> PartMeters:
         """Return the meters of a table or an index: the present ones, changed, or new ones."""
-        rates = DirectionRates(*(rates_of(self.definition, part, access, self._limits) for access in Access))
+        read, write = (rates_of(self.definition, part, access, self._limits) for access in Access)
+        if isinstance(
+            part, IndexDefinition
+        ):  # its entries are written by items of all partitions of a shared log
+            write = replace(write, partition=write.partition // self._policy.shares)
+        rates = DirectionRates(read, write)
         partitions = partition_map(self.definition, part)
         if present is None:
             return PartMeters(part.id, partitions, rates, self._policy, now_ms)

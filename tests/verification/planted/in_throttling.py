@@ -105,6 +105,24 @@ BUGS = [
         METERS,
     ),
     bug(
+        "a hot key of an index refuses no write",
+        """
+@ server/throttling/metered_partition.py
+-                limit = Limit.KEY_RANGE
++                pass
+""",
+        METERED,
+    ),
+    bug(
+        "an index never pays its debt",
+        """
+@ server/throttling/meters.py
+-                bucket.refill(now_ms)
++                pass
+""",
+        METERED,
+    ),
+    bug(
         "a write costs the least that it can",
         """
 @ server/throttling/metered_partition.py

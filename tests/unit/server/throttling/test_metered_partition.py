@@ -1,5 +1,6 @@
 """A metered partition follows the tables of the catalog, and takes the whole cost of each request."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from foldb.log.commands import Context, Position, Put, Update
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
 from foldb.materializer.fold.storage import Stored
 from foldb.model.errors import ConditionalCheckFailedError, ProvisionedThroughputExceededError, RequestError
+from foldb.model.values import dump
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
 from foldb.server.throttling.meters import Policy
+from tests.support.tables import table_request
 from tests.unit.materializer.ledger import Ledger, define
 from tests.unit.server.routing.fake_partitions import FakePartition
 
@@ -43,7 +46,8 @@ class Metered:
         settings = {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput} | table
         self.table = self.ledger.create("T", **settings).definition.id
         self.fixed = Fixed(0, self.ledger.state.tables)
-        self.partition = metered(self.fixed, self.ledger)
+        self.now = 0.0
+        self.partition = metered(self.fixed, self.ledger, lambda: self.now)
 
     def left(self) -> tuple[int, int]:
         """Return the read and write units that the table has left."""
@@ -63,13 +67,15 @@ class Metered:
         return Applied(Update(self.table, *KEY, CONTEXT), before, after, 1, 1)
 
 
-def metered(partition: FakePartition, ledger: Ledger) -> MeteredPartition:
+def metered(
+    partition: FakePartition, ledger: Ledger, seconds: Callable[[], float] = lambda: 0.0
+) -> MeteredPartition:
     return MeteredPartition(
         partition,
         ledger.state,
         lambda key: item_in(ledger.state, key),
         policy=Policy(),
-        seconds=lambda: 0.0,
+        seconds=seconds,
         position=lambda: EMPTY_AT,
     )
 
@@ -144,3 +150,60 @@ def test_a_refused_write_costs_its_units_and_a_failed_one_none() -> None:
     assert (10, 7) == table.left()
     table.put(5000, Failed(RequestError("The disk is full")))
     assert (10, 7) == table.left()
+
+
+class Coloured(Metered):
+    """A table with 10,000 write units, and an index of the colours of its items with as many."""
+
+    def __init__(self) -> None:
+        request = table_request("T", "pk:S", gsi={"ByColour": "colour:S"})
+        units = {"ProvisionedThroughput": {"ReadCapacityUnits": 10, "WriteCapacityUnits": 10_000}}
+        (index,) = request["GlobalSecondaryIndexes"]
+        names = request["AttributeDefinitions"]
+        super().__init__(GlobalSecondaryIndexes=[index | units], AttributeDefinitions=names, **units)
+        self.number = 0
+
+    def write(self, colour: str | None, index_units: int, *, old: str | None = None) -> str | None:
+        """Put an item, or change the colour of one. Return the reason if it is refused."""
+        self.number += 1
+        pk = b"%d" % self.number
+        before, after = (None if each is None else coloured(pk, each) for each in (old, colour))
+        image = after or coloured(pk, None)
+        put = Put(self.table, pk, b"", image, 100, CONTEXT)
+        stored = None if before is None else (before, 100)
+        glob = {"ByColour": index_units} if index_units else None
+        self.fixed.outcome = Applied(put, stored, (image, 100), 1, 1, glob=glob)
+        answers: list[Outcome] = []
+        self.partition.submit(put, 100, lambda outcome, _: answers.append(outcome))
+        (answer,) = answers
+        return answer.error.fields()["ThrottlingReasons"][0]["reason"] if isinstance(answer, Failed) else None
+
+
+def coloured(pk: bytes, colour: str | None) -> bytes:
+    attributes = {"pk": {"S": pk.decode()}} | ({} if colour is None else {"colour": {"S": colour}})
+    return dump(attributes)
+
+
+@pytest.mark.spec("S24", "S64", served=False)
+def test_a_hot_key_of_an_index_refuses_writes_of_its_table() -> None:
+    table = Coloured()
+    assert table.write("red", 999) is None
+    assert table.write("red", 2) is None  # 1,001 units of one capacity partition
+    assert "IndexWriteKeyRangeThroughputExceeded" == table.write("red", 1)
+    assert table.write("blue", 1) is None
+    assert table.write(None, 0) is None
+
+
+def test_an_entry_that_leaves_an_index_costs_its_old_key() -> None:
+    table = Coloured()
+    assert table.write(None, 1001, old="red") is None
+    assert "IndexWriteKeyRangeThroughputExceeded" == table.write("red", 1)
+
+
+def test_a_capacity_partition_of_an_index_refills() -> None:
+    table = Coloured()
+    table.write("red", 1100)
+    table.now = 0.1
+    assert "IndexWriteKeyRangeThroughputExceeded" == table.write("red", 1)
+    table.now = 0.11
+    assert table.write("red", 1) is None
