@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from ...log.commands import Action, Check, Command, Delete, Position, Put, Transact, Update
 from ...materializer.fold.index_entries import EntryKey, entry_key
@@ -61,6 +61,7 @@ from .buckets import HALF_UNIT, Bucket
 from .meters import Access, Limit, Meter, PartMeters, Policy, TableMeters
 
 _UNIT: Final = 2 * HALF_UNIT
+_UPDATES: Final = (Update, Delete)
 
 _INDEX_PROVISIONED: Final = (
     "The level of configured provisioned throughput for one or more global secondary indexes of the table was "
@@ -114,29 +115,27 @@ class MeteredPartition:
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command if the tables and indexes that it writes to have capacity."""
-        kind = type(command)
-        if kind is Put:
+        if isinstance(command, Put):
             # The least that the write can cost.
-            units = -(-cast(Put, command).size // WRITE_BLOCK)
-        elif kind is Update or kind is Delete:
+            units = -(-command.size // WRITE_BLOCK)
+        elif isinstance(command, _UPDATES):
             units = 1
-        elif kind is Transact:
-            self._transact(cast(Transact, command), size, done)
-            return
         else:
-            self._partition.submit(command, size, done)
+            if isinstance(command, Transact):
+                self._transact(command, size, done)
+            else:
+                self._partition.submit(command, size, done)
             return
-        action = cast(Put | Update | Delete, command)
-        meters, table = self._tables.get(action.table), self._state.tables.get(action.table)
+        meters, table = self._tables.get(command.table), self._state.tables.get(command.table)
         if meters is None or table is None or meters.definition is not table.definition:
-            meters = self._meters(action.table)
-        if meters is None or (kind is Delete and action.context.source == "ttl"):
+            meters = self._meters(command.table)
+        if meters is None or (isinstance(command, Delete) and command.context.source == "ttl"):
             self._partition.submit(command, size, done)
             return
         now_ms = int(self._seconds() * 1000)
         own = meters.own
-        partition = (own.recent.get(action.pk) or own.at(action.pk, action.sk)).write
-        if meters.indexes and (error := self._index_refusal(meters, action, now_ms)) is not None:
+        partition = (own.recent.get(command.pk) or own.at(command.pk, command.sk)).write
+        if meters.indexes and (error := self._index_refusal(meters, command, now_ms)) is not None:
             done(Failed(error), self._position())
             return
         bucket = own.write.bucket
@@ -147,8 +146,9 @@ class MeteredPartition:
         if bucket.balance <= 0 or partition.balance <= 0:
             done(Failed(_error(meters, Access.WRITE, None, own.write.limit(now_ms))), self._position())
             return
-        bucket.balance -= units * _UNIT
-        partition.balance -= units * _UNIT
+        amount = units * _UNIT
+        bucket.balance -= amount
+        partition.balance -= amount
         paid = units * WRITE_BLOCK
 
         def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
