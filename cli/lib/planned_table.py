@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from ...log.commands import Context, Delete, Put
-from ...materializer.fold.index_entries import IndexUpdate
+from ...materializer.fold.index_entries import EntryKey, IndexUpdate
 from ...materializer.fold.outcomes import Units, cost
 from ...materializer.fold.state import PartitionState
 from ...materializer.fold.storage import Store, Stored
@@ -129,15 +129,15 @@ class Cost(NamedTuple):
 
     Attributes:
         table: The table.
-        pk: The partition key; None if it is not known.
+        key: The key of the item; None if it is not known.
         own: The units of the table with its local indexes.
-        indexes: The units of global indexes, by name.
+        indexes: The entries of global indexes and their units, by name. An entry that moves counts at its new key.
     """
 
     table: "PlannedTable"
-    pk: bytes | None
+    key: EntryKey | None
     own: int
-    indexes: dict[str, int]
+    indexes: dict[str, tuple[EntryKey, int]]
 
 
 class PlannedTable:
@@ -268,7 +268,7 @@ class PlannedTable:
             self.own.units += units.table
             return Cost(self, None, units.table, {})
         self.own.count(write.pk, units.table)
-        return Cost(self, write.pk, units.table, {})
+        return Cost(self, (write.pk, write.sk), units.table, {})
 
     def _store(
         self, key: tuple[bytes, bytes], stored: Stored | None, write: ItemWrite, units: Units | None
@@ -295,10 +295,10 @@ class PlannedTable:
                 continue  # the item has no valid key of the index
             self.indexes[name].count(index_key[0], update.units)
             if update.index.definition.kind == "GSI":
-                indexes[name] = update.units
+                indexes[name] = index_key, update.units
             else:
                 own += update.units
-        return [Cost(self, pk, own, indexes)]
+        return [Cost(self, key, own, indexes)]
 
     def _note_large(self, pk: bytes, updates: Sequence[IndexUpdate]) -> None:
         """Note the item collections that are above the limit after a write."""
@@ -352,8 +352,9 @@ def _refusing(cost: Cost, now_ms: int) -> Part | None:
     meters = cost.table.meters(now_ms)
     if meters.own.write.limit_at(_bucket(meters, cost), now_ms) is not None:
         return cost.table.own
-    for name, units in cost.indexes.items():
-        if units and meters.indexes[name].write.limit_at(None, now_ms) is not None:
+    for name, (key, units) in cost.indexes.items():
+        part = meters.indexes[name]
+        if units and part.write.limit_at(part.at(*key).write, now_ms) is not None:
             return cost.table.indexes[name]
     return None
 
@@ -361,10 +362,10 @@ def _refusing(cost: Cost, now_ms: int) -> Part | None:
 def _take(cost: Cost, now_ms: int) -> None:
     meters = cost.table.meters(now_ms)
     meters.own.write.take(_UNIT * cost.own, _bucket(meters, cost))
-    for name, units in cost.indexes.items():
-        meters.indexes[name].write.take(_UNIT * units, None)
+    for name, (key, units) in cost.indexes.items():
+        meters.indexes[name].write.take(_UNIT * units, meters.indexes[name].at(*key).write)
 
 
 def _bucket(meters: TableMeters, cost: Cost) -> Bucket | None:
     """Return the bucket of the capacity partition that a write belongs to."""
-    return None if cost.pk is None else meters.own.at(cost.pk, b"").write
+    return None if cost.key is None else meters.own.at(*cost.key).write

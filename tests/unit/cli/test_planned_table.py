@@ -121,6 +121,16 @@ def test_a_key_is_throttled_at_the_rate_of_a_capacity_partition() -> None:
     assert 1_500 == hot.own.units_of_keys[b"car"]
 
 
+def test_a_key_of_an_index_is_throttled_at_that_rate_too() -> None:
+    hot, even = table(10_000, index=10_000), table(10_000, index=10_000)
+
+    follow(hot, [(0, [put(f"car {nth}", state="on")]) for nth in range(1_500)])
+    follow(even, [(0, [put(f"car {nth}", state=f"on {nth}")]) for nth in range(1_500)])
+
+    assert (0, 0) == (hot.own.throttled, even.own.throttled)
+    assert (500, 0) == (hot.indexes["states"].throttled, even.indexes["states"].throttled)
+
+
 def test_item_collections_above_the_limit_are_counted() -> None:
     small = replace(MODERN, collection_bytes=1_000)
     planned = PlannedTable(table(1).definition, small)

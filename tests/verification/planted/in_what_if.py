@@ -83,8 +83,17 @@ BUGS = [
         "an index that is full does not throttle",
         """
 @ cli/lib/planned_table.py
--        if units and not meters.indexes[name].write.admits(NO_SLOT, now_ms):
+-        if units and part.write.limit_at(part.at(*key).write, now_ms) is not None:
 +        if units < 0:
+""",
+        PLANNED,
+    ),
+    bug(
+        "a hot key of an index has the throughput of the index",
+        """
+@ cli/lib/planned_table.py
+-        if units and part.write.limit_at(part.at(*key).write, now_ms) is not None:
++        if units and part.write.limit_at(None, now_ms) is not None:
 """,
         PLANNED,
     ),
