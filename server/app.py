@@ -125,12 +125,14 @@ class Serving:
                 self.settings.port,
             )
         self.node.triggers.start(self.listener.on_triggers_running)
+        self.node.alarms.start()
         if self.settings.path is not None:
             _write_address(disk_of(self.node.log), self.settings.path, self.url)
 
     async def stop(self) -> None:
         """Stop triggers, hand partitions over to other nodes, finish requests in flight and close the log."""
         cluster = self.node.cluster
+        self.node.alarms.stop()
         await self.node.triggers.stop()
         if cluster is not None:
             await cluster.leave()

@@ -38,7 +38,8 @@ from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
 from .subscriptions import SubscriptionService
 from .throttling.metered_partition import MeteredPartition, item_in, policy_of
-from .usage.cluster_metrics import handle_metrics
+from .usage.alarm_service import AlarmService
+from .usage.cluster_metrics import handle_metrics, metrics_of_all
 from .usage.metrics import NodeMetrics
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Node(Database):
     Attributes:
         partition: That of a Database, which can also refuse the writes to some tables.
         metrics: The metrics of the requests to this node.
+        alarms: The alarms on the metrics of all nodes.
         triggers: The subscriptions that run here.
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
@@ -121,6 +123,12 @@ class Node(Database):
         self.digests = DigestJobs(self.partitions, loop)
         self.rebuilds = RebuildJobs(self.partitions, loop)
         self.triggers = SubscriptionService(self)
+        self.alarms = AlarmService(
+            self,
+            self.triggers,
+            lambda begin_ms, end_ms: metrics_of_all(self.metrics, self.cluster, begin_ms, end_ms),
+            lambda: self._catalog.leading,
+        )
         self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router, lambda: self.position)
         self.partitions.memory.start()
         if settings.log is None:  # a shared log assigns its partitions in the cluster

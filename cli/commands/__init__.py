@@ -30,6 +30,9 @@ COMMANDS = {
         "commands.metrics:metrics",
         "Print CloudWatch's metrics: consumed units, throttles, latencies, errors.",
     ),
+    "alarm": CommandModule(
+        "commands.alarm:app", "Add, list, describe and remove alarms on metrics, which call a target."
+    ),
     "table": CommandModule("commands.table:app", "Create, list, describe, change and delete tables."),
     "index": CommandModule("commands.index:app", "Print the state and the size of indexes."),
     "item": CommandModule("commands.item:app", "Put, get, update and delete items, and read their history."),

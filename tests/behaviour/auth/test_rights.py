@@ -199,6 +199,7 @@ ROLES = {
 ALL = {"a reader", "a writer", "an administrator"}
 OWN = {
     "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
+    "DescribeAlarms": ALL,
     "DescribeSubscription": ALL,
     "IndexProgress": ALL,
     "ItemHistory": {"a historian", "an administrator"},

@@ -204,6 +204,25 @@ def test_an_answer_of_the_other_node_names_log_time_there(nodes: Nodes) -> None:
     assert [times.of(answer) for answer in answers] == [reported(answer) for answer in answers]
 
 
+@pytest.mark.spec("S71")
+def test_metrics_and_alarms_are_those_of_all_nodes(nodes: Nodes) -> None:
+    for url in nodes.urls:
+        client(url).put_item(TableName="Cars", Item=item("counted"))
+    target = {"Sink": {"Kind": "webhook", "Url": "https://example.org/alarms"}}
+    alarm = {"AlarmName": "busy", "MetricName": "UserErrors", "Threshold": 1, "Subscription": target}
+    assert 200 == ask(nodes.urls[1], "Foldb_20261121.PutAlarm", alarm).status
+
+    request = {"TableName": "Cars", "MetricName": "ConsumedWriteCapacityUnits"}
+    answers = [ask(url, "Foldb_20261121.Metrics", request).body["Metrics"] for url in nodes.urls]
+    alarms = [ask(url, "Foldb_20261121.DescribeAlarms", {}).body["Alarms"] for url in nodes.urls]
+    assert 200 == ask(nodes.urls[0], "Foldb_20261121.DeleteAlarm", {"AlarmName": "busy"}).status
+
+    samples = [sum(point["SampleCount"] for point in table["Datapoints"]) for table, *_ in answers]
+    assert samples[0] == samples[1] >= 2
+    assert ["busy"] == [each["AlarmName"] for each in alarms[0]]
+    assert alarms[0] == alarms[1]
+
+
 def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:
     for n, url in enumerate(nodes.urls * 2):
         each = client(url)

@@ -89,6 +89,7 @@ ROWS = {
     "S62": "partitions",
     "S69": "vertical partitioning",
     "S70": "strong and eventual reads",
+    "S71": "CloudWatch metrics and alarms",
     "S73": "Put, Get, Update, Delete",
     "S74": "Query",
     "S75": "Scan, in parallel",

@@ -4,7 +4,90 @@ from tests.verification.planted.bug import bug
 
 COUNTS = "tests/unit/server/usage/test_counts.py"
 
+MINUTES = "tests/unit/server/usage/test_minutes.py"
+ALARMS = "tests/unit/server/usage/test_alarms.py"
+
 BUGS = [
+    bug(
+        "an alarm evaluates the period that is open",
+        """
+@ server/usage/alarms.py
+-        return now_ms - now_ms % self.period_ms - self.periods * self.period_ms
++        return now_ms - now_ms % self.period_ms - (self.periods - 1) * self.period_ms
+""",
+        ALARMS,
+    ),
+    bug(
+        "an alarm of two owners changes its state twice",
+        """
+@ server/usage/alarm_service.py
+-            condition="StateValue = :before",
++            condition="attribute_exists(AlarmName) AND NOT StateReason = :before",
+""",
+        ALARMS,
+    ),
+    bug(
+        "an alarm writes its state each minute",
+        """
+@ server/usage/alarm_service.py
+-        if state == before:
+-            return
+""",
+        ALARMS,
+    ),
+    bug(
+        "an alarm on a table counts its indexes",
+        """
+@ server/usage/alarms.py
+-            and (self.index == series.gsi or not self.table)
++            and self.index in ("", series.gsi)
+""",
+        ALARMS,
+    ),
+    bug(
+        "a removed alarm leaves its trigger",
+        """
+@ server/usage/alarm_service.py
+-        if trigger_name(name) in self._database.state.subscriptions:
++        if name in self._database.state.subscriptions:
+""",
+        ALARMS,
+    ),
+    bug(
+        "a clock that is set back closes a minute",
+        """
+@ server/usage/metrics.py
+-        if begin_ms > self._begin_ms:  # a clock that is set back continues the minute
++        if begin_ms != self._begin_ms:
+""",
+        MINUTES,
+    ),
+    bug(
+        "a minute that is read ends with the next one",
+        """
+@ server/usage/minutes.py
+-        return (each for each in self._minutes if begin_ms <= each.begin_ms < end_ms)
++        return (each for each in self._minutes if begin_ms <= each.begin_ms <= end_ms)
+""",
+        MINUTES,
+    ),
+    bug(
+        "the latencies of a minute are those of the start",
+        """
+@ server/usage/operations.py
+-        self.durations.clear()
+""",
+        MINUTES,
+    ),
+    bug(
+        "the name of a missing table takes memory",
+        """
+@ server/api/dispatch.py
+-        usage = operations[operation, table if table in node.state.names else ""]
++        usage = operations[operation, table]
+""",
+        MINUTES,
+    ),
     bug(
         "a throttled batch counts twice",
         """

@@ -1,0 +1,41 @@
+"""Alarms on metrics: their creation, description and removal. server/usage/alarms.py has their members.
+
+PutAlarm        {"AlarmName", "MetricName", "Threshold", ..., "States"?, "Subscription": {"Sink", ...}}  ──►  the alarm
+DescribeAlarms  {"AlarmName"?}  ──►  {"Alarms": [...]}
+DeleteAlarm     {"AlarmName"}   ──►  {}
+"""
+
+from typing import Any
+
+from ....model.errors import ValidationError
+from ...auth.rights import Right
+from ...node import Node
+from ..operation import admin_operation
+from ..reply import Caller
+
+
+@admin_operation("PutAlarm", Right.ADMIN)
+async def put_alarm(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Create an alarm, and the trigger that delivers the changes of its state."""
+    return await node.alarms.put(body, caller.context)
+
+
+@admin_operation("DescribeAlarms", Right.READ)
+async def describe_alarms(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
+    """Return alarms with their states."""
+    name = body.get("AlarmName")
+    return {"Alarms": await node.alarms.describe(None if name is None else _name(body))}
+
+
+@admin_operation("DeleteAlarm", Right.ADMIN)
+async def delete_alarm(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Remove an alarm and its trigger."""
+    await node.alarms.remove(_name(body), caller.context)
+    return {}
+
+
+def _name(body: dict[str, Any]) -> str:
+    name = body.get("AlarmName")
+    if not isinstance(name, str):
+        raise ValidationError("AlarmName is a text")
+    return name

@@ -1,0 +1,56 @@
+"""`foldb alarm`."""
+
+import pytest
+
+from foldb.cli.lib.errors import ExitCode
+from tests.behaviour.cli.conftest import Foldb, lines
+
+ADD = (
+    "alarm",
+    "add",
+    "busy",
+    "--table",
+    "Cars",
+    "--metric",
+    "ConsumedWriteCapacityUnits",
+    "--threshold",
+    "2.5",
+)
+
+
+@pytest.fixture
+def cars(cli: Foldb) -> Foldb:
+    assert cli("table", "create", "Cars", "id:S").exit_code == 0
+    return cli
+
+
+def test_an_alarm_is_added_listed_described_and_removed(cars: Foldb) -> None:
+    target = ("--webhook", "https://example.org/alarms")
+    [added] = lines(cars(*ADD, "--period", "5m", "--evaluation-periods", "3", "--datapoints", "2", *target))
+
+    assert [added] == lines(cars("alarm", "list"))
+    assert "Sum ConsumedWriteCapacityUnits >= 2.5 in 2 of 3 periods of 300 s" == added["condition"]
+    assert "INSUFFICIENT_DATA" == added["state"]
+    [described] = lines(cars("alarm", "describe", "busy"))
+    assert ("Cars", 300, 2.5) == (described["TableName"], described["Period"], described["Threshold"])
+    assert cars("alarm", "remove", "busy", "--dry-run").exit_code == 0
+    assert cars("alarm", "remove", "busy", "--yes").exit_code == 0
+    assert [] == lines(cars("alarm", "list"))
+    assert [] == lines(cars("trigger", "list"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (ADD, ExitCode.USAGE, "name the target"),
+        ((*ADD, "--comparison", "=", "--file", "x"), ExitCode.USAGE, "write >, >=, < or <="),
+        ((*ADD[:-1], "much", "--file", "x"), ExitCode.USAGE, "write a number"),
+        ((*ADD, "--statistic", "p99", "--file", "x"), ExitCode.INVALID, "Statistic is one of Sum"),
+        (("alarm", "describe", "none"), ExitCode.NOT_FOUND, "none not found"),
+    ],
+)
+def test_a_wrong_alarm_is_refused(cars: Foldb, words: tuple[str, ...], code: ExitCode, says: str) -> None:
+    result = cars(*words)
+
+    assert code == result.exit_code
+    assert says in result.stderr
