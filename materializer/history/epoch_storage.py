@@ -8,6 +8,7 @@ The list is replaced as a whole, after everything that it names is durable. A fo
 whose base was not complete when the process ended, or one that was deleted: the next start removes it.
 """
 
+import logging
 import shutil
 from collections.abc import Collection
 from hashlib import blake2b
@@ -17,6 +18,8 @@ from typing import Final, Protocol
 from ...log.local.filesystem import Filesystem, SystemFilesystem, create_file, read_all
 from .engine import Engine, HistoryInUseError, finding_full_disk
 from .memory_engine import MemoryEngine
+
+logger = logging.getLogger(__name__)
 
 _LIST: Final = "epochs"
 _LOCK: Final = "lock"
@@ -66,7 +69,10 @@ def read_list(disk: Filesystem, folder: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     text = data[_CHECK_BYTES:]
-    return text if data[:_CHECK_BYTES] == _check(text) else None
+    if data[:_CHECK_BYTES] == _check(text):
+        return text
+    logger.warning("the list of epochs in %s is damaged; the history is folded again", folder)
+    return None
 
 
 class EpochFolder:

@@ -343,6 +343,8 @@ class Epochs:
         try:
             has_more = follower.step()
         except (FoldError, LateSkipError) as error:
+            if isinstance(error.__cause__, DamagedHistoryError | FullDiskError):
+                raise error.__cause__ from None  # the fold read its storage: neither the log nor the fold is at fault
             follower.abandon()
             self._follow(epoch)  # the failed fold left its state undefined
             self._declare_void(more_void(self._void, error, self._log, self._partition))

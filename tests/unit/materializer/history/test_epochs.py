@@ -15,6 +15,7 @@ from foldb.log.local.filesystem import File, SystemFilesystem
 from foldb.log.local.reader import LogReader
 from foldb.materializer.feed_requests import Changes, ReadChanges
 from foldb.materializer.fold.dump import digest
+from foldb.materializer.fold.storage import Stored
 from foldb.materializer.history.engine import DamagedHistoryError
 from foldb.materializer.history.epoch_storage import EpochMemory
 from foldb.materializer.history.epochs import (
@@ -29,6 +30,7 @@ from foldb.materializer.history.history import NotFoldedError, PartitionCut, Tim
 from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.rocks_engine import RocksEngine
 from foldb.materializer.history.version_history import VersionedState
+from foldb.materializer.history.version_store import VersionWriter
 from foldb.materializer.snapshots import Snapshots
 from foldb.model.errors import HorizonError, LogError
 from foldb.model.sequence_numbers import number_before, position_of
@@ -190,6 +192,50 @@ def test_damage_during_a_fold_costs_the_newest_epoch(tmp_path: Path, monkeypatch
 
     assert before[:-1] == numbers(follower.all())[: len(before) - 1]
     assert before[-1] not in numbers(follower.all())
+    assert_equal_to_a_refold(follower, records)
+    follower.close()
+
+
+def test_damage_that_the_fold_reads_costs_the_newest_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = tokens(100)
+    log = ListLog(records[:-5])
+    follower = built(tmp_path, records, log)
+    before = numbers(follower.all())
+    whole, fails = VersionWriter.find, [True]
+
+    def fail_once(writer: VersionWriter, key: bytes) -> Stored | None:
+        if fails:
+            fails.clear()
+            raise DamagedHistoryError("a block")
+        return whole(writer, key)
+
+    newest = follower.all()[-1].follower
+    assert newest is not None
+    newest._writer.recent.clear()
+    monkeypatch.setattr(VersionWriter, "find", fail_once)
+    log.records = records
+    follower.catch_up()
+
+    assert not fails
+    assert before[-1] not in numbers(follower.all())
+    assert_equal_to_a_refold(follower, records)
+    follower.close()
+
+
+def test_a_damaged_list_is_named_and_the_history_folded_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = tokens(100)
+    built(tmp_path, records).close()
+    path = tmp_path / "0" / "epochs"
+    path.write_bytes(path.read_bytes()[:-1])
+
+    follower = built(tmp_path, records)
+
+    assert "the list of epochs" in caplog.text
+    assert "is damaged; the history is folded again" in caplog.text
     assert_equal_to_a_refold(follower, records)
     follower.close()
 
