@@ -19,7 +19,7 @@ from ...model.tables import Restore, TableDefinition
 from ...model.values import Item, load
 from ..fold.state import PartitionState
 from ..history.history import PartitionCut, TimeCut
-from ..history.requests import PartitionWithHistory, PastAnswer
+from ..history.requests import DescribeTables, PartitionWithHistory, PastAnswer
 from ..partition import Page, ResultPosition, ScanRequest
 from .job_files import InputPage, JobFiles, JobInput, job_progress
 
@@ -89,6 +89,8 @@ class PastSource:
         request = ScanRequest(self._restore.source_id, None, start=start, limit=PAGE_ITEMS)
 
         def on_answer(answer: PastAnswer | RequestError, _: ResultPosition) -> None:
+            if key is None:
+                self._build(partition_id + 1)
             if isinstance(answer, ResourceNotFoundError):  # the partition had no such table at the cut
                 done(SourcePage((), _cursor(partition_id + 1), has_more=False))
             elif isinstance(answer, RequestError):
@@ -100,6 +102,12 @@ class PastSource:
                 done(SourcePage(answer.items, following, has_more))
 
         self._partitions[partition_id].as_of(_cut(self._restore, partition_id), request, on_answer)
+
+    def _build(self, partition_id: int) -> None:
+        """Begin to fold the history of the next partition, while this one is copied."""
+        if partition_id in self._own:
+            cut = _cut(self._restore, partition_id)
+            self._partitions[partition_id].as_of(cut, DescribeTables(()), lambda *_: None)
 
     def progress(self, cursor: bytes, *, done: bool) -> Command:
         return RestoreProgress(self._definition.id, cursor, done, _RESTORER)

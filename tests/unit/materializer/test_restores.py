@@ -1,13 +1,27 @@
 """Restores, forks and backups: their commands, in one partition and in several."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from foldb.log.commands import Context, DefineTable, Load, LoadedItem, RestoreProgress, Settle, Transact
+from foldb.log.commands import (
+    Context,
+    DefineTable,
+    Load,
+    LoadedItem,
+    Position,
+    RestoreProgress,
+    Settle,
+    Transact,
+)
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.outcomes import BackupDefined, Completed, Loaded, Outcome, Refused, Skipped
+from foldb.materializer.fold.read_requests import Page
+from foldb.materializer.fold.state import PartitionState
+from foldb.materializer.history.history import PartitionCut
+from foldb.materializer.history.requests import OnPast, PastRead
+from foldb.materializer.owner.copy_sources import PastSource
 from foldb.model.descriptions import describe
 from foldb.model.tables import TableDefinition
 from foldb.model.values import dump as dump_item
@@ -279,3 +293,33 @@ def test_a_table_is_not_restored_from_a_missing_backup() -> None:
     restored = ledger.state.tables[ledger.state.names["Restored"]].definition
     assert created.backup.arn == describe(restored)["RestoreSummary"]["SourceBackupArn"]
     assert not isinstance(found, Refused)
+
+
+class Reads:
+    """A partition that keeps the reads of its past."""
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[PastRead, OnPast]] = []
+
+    def as_of(self, _: PartitionCut, read: PastRead, done: OnPast) -> None:
+        self.reads.append((read, done))
+
+
+def test_the_next_history_is_folded_while_items_are_copied() -> None:
+    state = PartitionState()
+    state.partitions = 4
+    partitions = [Reads() for _ in range(4)]
+    source = PastSource(state, cast(Any, partitions), Restoring().definition)
+    pages: list[Any] = []
+
+    source.read(source.cursor, pages.append)
+    before = [len(each.reads) for each in partitions]
+    _, answer = partitions[1].reads[0]
+    answer(Page([b'{"pk":{"S":"a"}}'], 1, 1, b'{"pk":{"S":"a"}}', 1), Position(1, 9))
+
+    assert [0, 1, 0, 0] == before
+    assert [0, 1, 1, 0] == [len(each.reads) for each in partitions]
+    source.read(pages[0].following, pages.append)
+    _, answer = partitions[1].reads[1]
+    answer(Page([], 0, 0, None, 0), Position(1, 9))
+    assert [0, 2, 1, 0] == [len(each.reads) for each in partitions]
