@@ -40,6 +40,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "refold": refold.measure,
     "memory": memory.measure,
     "start": start.measure,
+    "start-kafka": start.measure_kafka,
     "flat": flat.measure,
     "paging": paging.measure,
     "scans": scans.measure,

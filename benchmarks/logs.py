@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from foldb.log.commands import Command, Context, DefineTable, Entry, Expression, Put, Update
+from foldb.log.kafka import KafkaLog
 from foldb.log.local import LocalLog
-from foldb.log.log import Appended
+from foldb.log.log import Appended, Log
 from foldb.model.errors import LogError
 from foldb.model.limits import MODERN
 from foldb.model.values import check_item, dump
@@ -49,6 +50,21 @@ def append(folder: Path, commands: Iterable[Command], *, create: bool = False) -
         fsync="never",
         create=create,
     )
+    _append(log, commands)
+
+
+def append_to_kafka(url: str, commands: Iterable[Command]) -> None:
+    """Append commands to the log of a database in Kafka."""
+    _append(
+        KafkaLog(
+            url, deliver=lambda callback: callback(), random_bytes=os.urandom, create=False, repeat=False
+        ),
+        commands,
+    )
+
+
+def _append(log: Log, commands: Iterable[Command]) -> None:
+    """Append commands in large entries, and close the log."""
     origin, room = os.urandom(16), threading.Semaphore(_UNDER_WAY)
 
     def done(result: Appended | LogError) -> None:
@@ -59,6 +75,8 @@ def append(folder: Path, commands: Iterable[Command], *, create: bool = False) -
     for number, group in enumerate(_groups(commands)):
         room.acquire()
         log.append(0, Entry(origin, number, group), done)
+    for _ in range(_UNDER_WAY):  # the last entries are acknowledged
+        room.acquire()
     log.close()
 
 

@@ -1,15 +1,21 @@
-"""Measure the time of a start to the first response: empty, large, and large with a snapshot."""
+"""Measure the time of a start to the first response: empty, large, large with a snapshot, and from a log in Kafka."""
 
 import subprocess
+import uuid
+from collections.abc import Iterator
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 from . import logs
+from .kafka import broker
 from .options import Options
-from .peers import FOLDB, foldb_command, running, temporary_folder
-from .requests import PER_COLLECTION, orders
+from .peers import FOLDB, Peer, Running, foldb_command, running, temporary_folder
+from .requests import PER_COLLECTION, TABLE, Client, orders
 from .tables import at_most, show
 
 GOAL_EMPTY_MS = 300
+GOAL_KAFKA_S = 10
+_PUTS_OF_AN_ITEM = 10
 
 
 def measure(options: Options) -> None:
@@ -19,7 +25,7 @@ def measure(options: Options) -> None:
     with temporary_folder() as folder:
         logs.write(folder, logs.puts(orders(options.items // PER_COLLECTION)), options.port)
         whole = _milliseconds(folder, options)
-        _make_snapshot(folder)
+        _make_snapshot(str(folder / "data"))
         snapshot = _milliseconds(folder, options)
     rows = [
         ["empty", at_most(empty, GOAL_EMPTY_MS, " ms")],
@@ -34,7 +40,51 @@ def _milliseconds(folder: Path, options: Options) -> float:
         return server.ready_seconds * 1000
 
 
-def _make_snapshot(folder: Path) -> None:
+def measure_kafka(options: Options) -> None:
+    """Print the seconds of a start of a node with a snapshot, after which the log has a tenth of its commands.
+
+    The goal is that of 10,000,000 commands: `python -m benchmarks start-kafka --items 10000000`.
+    """
+    with broker() as address, temporary_folder() as folder:
+        if address is None:
+            print("\nstart-kafka: skipped, because Kafka needs Java and Maven")
+            return
+        rows = list(_from_kafka(options, f"kafka://{address}/bench-{uuid.uuid4().hex[:8]}", folder))
+    show(f"start of a node, {options.items:,} commands in Kafka", ["", "until the first answer", ""], rows)
+
+
+def _from_kafka(options: Options, log: str, folder: Path) -> Iterator[list[str]]:
+    node = Peer(
+        FOLDB.name,
+        lambda port, folder: [
+            *FOLDB.command(port, folder), "--log", log, "--partitions", "1", "--snapshot-every", "0"
+        ],
+    )  # fmt: skip
+    items = max(PER_COLLECTION, options.items // _PUTS_OF_AN_ITEM)
+    keys = list(orders(items // PER_COLLECTION))
+    puts = logs.puts(chain.from_iterable(repeat(keys, _PUTS_OF_AN_ITEM)))
+    after = options.items // 10
+    with running(node, options.port, folder) as server, Client(server.url) as client:
+        client.call("CreateTable", TABLE)
+    logs.append_to_kafka(log, islice(puts, options.items - after))
+    with running(node, options.port, folder) as server:
+        yield ["without a snapshot", *_seconds(server)]
+        _make_snapshot(server.url)
+    logs.append_to_kafka(log, puts)
+    for _ in range(options.rounds):
+        with running(node, options.port, folder) as server:
+            yield [
+                f"{after:,} commands after the snapshot",
+                at_most(round(server.ready_seconds, 1), GOAL_KAFKA_S, " s"),
+                _seconds(server)[1],
+            ]
+
+
+def _seconds(server: Running) -> tuple[str, str]:
+    return f"{server.ready_seconds:.1f} s", f"{server.cpu_seconds():.1f} s of processor time"
+
+
+def _make_snapshot(source: str) -> None:
     subprocess.run(  # noqa: S603 -- our own command
-        [*foldb_command(), "snapshot", "make", "--db", str(folder / "data")], check=True, capture_output=True
+        [*foldb_command(), "snapshot", "make", source], check=True, capture_output=True
     )
