@@ -27,8 +27,9 @@ PAGE_LOOKS: Final = 10_000
 """The versions that one page looks at, at most."""
 
 # Older versions of a key that are passed one by one, before a seek passes the rest. A seek costs about four steps.
-# After a seek the next key gets no steps, until a key has no older version.
+# After a seek the next keys have no step at all, and the key after them one, until a key has no older version.
 _STEPS: Final = 4
+_KEYS_WITHOUT_STEPS: Final = 8
 
 
 class Looks:
@@ -153,7 +154,7 @@ def walk_on(
 ) -> Iterator[tuple[bytes, Stored]]:
     """Yield key and item of the keys between both bounds, in their order."""
     last_position = cut[POSITION_AT:]
-    steps = _STEPS
+    steps, without_steps = _STEPS, 0
     at = cursor.seek(first)
     while at is not None and at < end:
         key, written = at[:-STAMP_BYTES], at[-STAMP_BYTES:]
@@ -169,18 +170,22 @@ def walk_on(
             stored = cursor.value()
             if stored is not None:
                 yield key, stored
-            at = cursor.next()
-            left = steps
-            while at is not None and at.startswith(key):
-                if not left:
-                    at = cursor.seek(key + AFTER_OLDEST)
-                    steps = 0  # the next key probably has many versions too
-                    break
-                at = cursor.next()
-                looked += 1
-                left -= 1
+            if without_steps:
+                at = cursor.seek(key + AFTER_OLDEST)
+                without_steps -= 1
             else:
-                steps = _STEPS
+                at = cursor.next()
+                left = steps
+                while at is not None and at.startswith(key):
+                    if not left:
+                        at = cursor.seek(key + AFTER_OLDEST)
+                        steps, without_steps = 0, _KEYS_WITHOUT_STEPS  # they probably have many versions too
+                        break
+                    at = cursor.next()
+                    looked += 1
+                    left -= 1
+                else:
+                    steps = _STEPS
         if looks is not None and not looks.take(looked):
             looks.stopped_at = stored or _oldest(cursor, key)
             return

@@ -192,7 +192,9 @@ class VersionStore:
 
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
-        return self._newest(self._keys.key(pk, sk))
+        key = self._keys.key(pk, sk)
+        found = self._writer.recent.get(key, UNKNOWN)
+        return self._writer.find(key) if found is UNKNOWN else found
 
     def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
         """Store an item; return the item that it replaces, which is read if it is UNKNOWN.
@@ -201,7 +203,7 @@ class VersionStore:
         """
         key = self._keys.key(pk, sk)
         if old is UNKNOWN:
-            old = self._newest(key)
+            old = self.get(pk, sk)
         elif key not in self._writer.recent:
             self._writer.keep(key, old)
         if old is None or old[0] != stored[0]:
@@ -210,10 +212,9 @@ class VersionStore:
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
         """Remove an item and return it; None if there is none."""
-        key = self._keys.key(pk, sk)
-        old = self._newest(key)
+        old = self.get(pk, sk)
         if old is not None:
-            self._write(pk, sk, key, old, None)
+            self._write(pk, sk, self._keys.key(pk, sk), old, None)
         return old
 
     def extend(self, pks: Sequence[bytes], sks: Sequence[bytes], items: Sequence[Stored]) -> None:
@@ -249,10 +250,6 @@ class VersionStore:
         """Yield the items with hash_low <= hash < hash_high, by hash, partition key and sort key."""
         for key, stored in self._walk(*self._keys.hashes(start, hash_low, hash_high), reverse=False):
             yield *read_key(key), stored
-
-    def _newest(self, key: bytes) -> Stored | None:
-        found = self._writer.recent.get(key, UNKNOWN)
-        return self._writer.find(key) if found is UNKNOWN else found
 
     def _write(self, pk: bytes, sk: bytes, key: bytes, old: Stored | None, new: Stored | None) -> None:
         writer, changes = self._writer, self.changes
