@@ -375,11 +375,6 @@ class Export(NamedTuple):
         return path
 
 
-def is_export(folder: Path) -> bool:
-    """Return whether a folder has the manifests of an export."""
-    return (folder / f"{SUMMARY}.json").is_file()
-
-
 def read_exports(folder: Path) -> list[Export]:
     """Return the complete exports in a folder: of an export, of a bucket, or between. They are ordered by their time.
 
