@@ -39,8 +39,11 @@ from .settings import Settings
 from .subscriptions import SubscriptionService
 from .throttling.metered_partition import MeteredPartition, item_in, policy_of
 from .usage.alarm_service import AlarmService
+from .usage.cluster_heat import handle_heat
 from .usage.cluster_metrics import handle_metrics, metrics_of_all
+from .usage.heat import Heat
 from .usage.metrics import NodeMetrics
+from .usage.usage import Usage
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +59,7 @@ class Node(Database):
         metrics: The metrics of the requests to this node.
         alarms: The alarms on the metrics of all nodes.
         triggers: The subscriptions that run here.
+        heat: The sketches of the tables that are measured.
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
         cluster_rebuilds: Rebuilds tables on all nodes; None where the log is local.
@@ -119,6 +123,8 @@ class Node(Database):
             random_bytes,
             lambda: self.position,
         )
+        self.heat = Heat(self.state, clock, every=settings.heat)
+        self.usage = Usage(self.heat.observe)
         self.metrics = NodeMetrics(self.usage, self.state, clock)
         self.digests = DigestJobs(self.partitions, loop)
         self.rebuilds = RebuildJobs(self.partitions, loop)
@@ -235,6 +241,7 @@ class Node(Database):
         cluster = Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
         handle_digests(cluster, self.digests)
         handle_metrics(cluster, self.metrics)
+        handle_heat(cluster, self.heat)
         self.cluster_rebuilds = ClusterRebuilds(cluster, self.rebuild, self.partitions.count)
         return cluster
 

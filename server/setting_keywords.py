@@ -51,6 +51,7 @@ class SettingKeywords(TypedDict, total=False):
     throttle: bool
     throttle_burst_ms: int
     throttle_equally: bool
+    heat: bool
     transaction_conflicts: float
     stream_retention_ms: int
     shard_age_ms: int

@@ -497,6 +497,15 @@ class Settings:
             "--throttle-equally",
         ),
     ] = False
+    heat: Annotated[
+        bool,
+        Setting(
+            "Measure which keys and key ranges of every table and global index are read, written and throttled. "
+            "Without it, only those with Contributor Insights are measured.",
+            Group.TABLES,
+            "--heat",
+        ),
+    ] = False
     transaction_conflicts: Annotated[
         float,
         Setting(

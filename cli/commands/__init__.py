@@ -66,7 +66,11 @@ COMMANDS = {
     "explain": CommandModule(
         "commands.explain:app", "Print the items that a request reads or would write, and its capacity units."
     ),
-    "capacity": CommandModule("commands.capacity:app", "Compute the capacity units of a workload."),
+    "capacity": CommandModule(
+        "commands.capacity:app",
+        "Compute the capacity units of a workload, and print those that are consumed.",
+    ),
+    "advise": CommandModule("commands.advise:app", "Find keys that limit the throughput of a table."),
     "whatif": CommandModule(
         "commands.whatif:whatif",
         "Print the write units, throttled requests and sizes that another definition of a table would have had.",
@@ -125,7 +129,9 @@ COMMANDS = {
         "commands.wait:wait",
         "Wait until a position is folded and indexed, or until triggers have handled all changes.",
     ),
-    "partition": CommandModule("commands.partition:app", "Find the partition of a key."),
+    "partition": CommandModule(
+        "commands.partition:app", "Find the partition of a key, and the key ranges with traffic."
+    ),
     "key": CommandModule("commands.key:app", "Create, list and revoke access keys."),
     "cluster": CommandModule(
         "commands.cluster:app", "List the nodes that share a log, and the partitions that each owns."

@@ -1,7 +1,10 @@
-"""`foldb capacity`: compute the capacity units of a workload."""
+"""`foldb capacity`: compute the capacity units of a workload, and print those that are consumed."""
 
+import contextlib
+import itertools
 import math
 import re
+import time
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -9,15 +12,17 @@ import typer
 
 from ...model import capacity
 from ..lib.command_group import CommandGroup
+from ..lib.durations import now, read_duration
 from ..lib.errors import CommandError, ExitCode
+from ..lib.heat import Heat, read_heat
+from ..lib.options import TableArgument
+from ..lib.output import cell, whole_or_half
 from ..lib.session import Session
 
 app = CommandGroup()
 
-
-@app.callback()
-def group() -> None:
-    """Make typer keep `plan` as a subcommand although it is the only one."""
+_NO_TRAFFIC = "no traffic was measured: enable Contributor Insights of a table, or serve with --heat"
+_TOP_BUCKETS = 6  # of 10 s: rates are those of the last minute
 
 
 @app.command()
@@ -53,6 +58,95 @@ def plan(
     if writes or not reads:
         rows += [_write(size, rate) for size in _sizes(item_size, ("1KB", "2KB"))]
     session.output.rows(rows)
+
+
+@app.command()
+def report(
+    session: Session,
+    table: TableArgument,
+    since: Annotated[
+        int, typer.Option(metavar="TIME", parser=read_duration, help="Report the last minutes or hours.")
+    ] = 600_000,
+) -> None:
+    """Print the consumed and provisioned units of a table and its global indexes, and the throttled requests.
+
+    `units` is the sum, `peak_rate` the units a second of the busiest minute, and `provisioned` the units a second,
+    which a table on demand has not. The figures are those of `foldb metrics`, of all nodes.
+
+    Example: foldb capacity report Music --since 10m
+    """
+    shape = session.shape(table)
+    body = {"TableName": table, "StartTime": max(0, now() - since)}
+    points: dict[tuple[str, str], list[dict[str, Any]]] = {
+        (each["Dimensions"].get("GlobalSecondaryIndexName", ""), each["MetricName"]): each["Datapoints"]
+        for each in session.client.admin("Metrics", body)["Metrics"]
+    }
+    parts = [("", shape.description)]
+    parts += [(each["IndexName"], each) for each in shape.description.get("GlobalSecondaryIndexes", ())]
+    session.output.rows(
+        {
+            "index": name,
+            "access": f"{access.lower()}s",
+            "units": whole_or_half(sum(each["Sum"] for each in consumed)),
+            "peak_rate": round(max((each["Sum"] for each in consumed), default=Decimal()) / Decimal(60), 1),
+            "provisioned": part.get("ProvisionedThroughput", {}).get(f"{access}CapacityUnits") or None,
+            "throttled": int(sum(each["Sum"] for each in points.get((name, f"{access}ThrottleEvents"), ()))),
+        }
+        for name, part in parts
+        for access in ("Read", "Write")
+        for consumed in [points.get((name, f"Consumed{access}CapacityUnits"), [])]
+    )
+
+
+@app.command()
+def top(
+    session: Session,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Refresh every N seconds.")
+    ] = 2.0,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="End after N refreshes.")
+    ] = None,
+) -> None:
+    """Print the tables and indexes with the most traffic, each with its heaviest key, until Ctrl-C.
+
+    Rates are those of the last minute, in units a second; of throttles in requests a second. In a pipe, and with
+    -o, they are printed once. The server measures tables with Contributor Insights, and all tables with
+    `foldb serve --heat`.
+
+    Example: foldb capacity top --rounds 1
+    """
+    last = rounds if session.output.draws else 1
+    with contextlib.suppress(KeyboardInterrupt):
+        for nth in itertools.count(1):
+            rows = _tops(read_heat(session, Buckets=_TOP_BUCKETS, Limit=1))
+            if nth > 1:
+                session.output.clear()
+            session.output.rows(rows)
+            if not rows:
+                session.output.say(_NO_TRAFFIC)
+            if nth == last:
+                break
+            time.sleep(interval)
+
+
+def _tops(heat: Heat) -> list[dict[str, Any]]:
+    """Return a row for each table, index and layer with traffic, the highest rate first."""
+    seconds = _TOP_BUCKETS * heat.bucket_ms // 1000
+    rows: list[dict[str, Any]] = [
+        part.names
+        | {
+            "layer": layer.name.lower(),
+            "rate": round(layer.sum / seconds, 1),
+            "provisioned": part.provisioned.get(layer.name),
+            "key": cell(layer.keys[0][0]) if layer.keys else "",
+            "share": layer.share(layer.keys[0][1]) if layer.keys else 0,
+        }
+        for part in heat.parts
+        for layer in part.layers.values()
+        if layer.buckets
+    ]
+    return sorted(rows, key=lambda row: -row["rate"])
 
 
 def size_bytes(text: str) -> int:

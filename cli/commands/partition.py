@@ -1,16 +1,20 @@
-"""`foldb partition`: find the partition of a key."""
+"""`foldb partition`: find the partition of a key, and the key ranges with traffic."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import typer
 
 from ..lib.command_group import CommandGroup
+from ..lib.heat import Heat, HeatLayer, HeatPart, draw_map, read_heat
 from ..lib.options import KeyWords, TableArgument
+from ..lib.output import time_text, whole_or_half
 from ..lib.session import Session
+from ..lib.settings import Format
 from ..lib.values import read_item
 
 app = CommandGroup()
-
-
-@app.callback()
-def main() -> None:
-    """Make typer keep `of` as a subcommand although it is the only one."""
 
 
 @app.command()
@@ -30,3 +34,57 @@ def of(session: Session, table: TableArgument, key: KeyWords) -> None:
     else:
         wanted = session.shape(table).read_key(key, is_typed=session.settings.typed)
     session.output.row(session.client.admin("Partition", {"TableName": table, "Key": wanted}))
+
+
+@app.command()
+def heat(
+    session: Session,
+    table: TableArgument,
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="NAME", help="Draw only this global index.")
+    ] = None,
+    layer: Annotated[
+        Literal["reads", "writes", "throttles"] | None,
+        typer.Option("--layer", help="Draw only this layer. By default those with traffic are drawn."),
+    ] = None,
+    hour: Annotated[
+        bool, typer.Option("--hour", help="Draw an hour in columns of a minute, not ten minutes of 10 s.")
+    ] = False,
+) -> None:
+    """Draw a map of the traffic of a table and its global indexes: a column for a time, a line for a key range.
+
+    A hot key is one bright line. `├` marks the first line of a capacity partition, and `┼` a split of one. The
+    server measures tables with Contributor Insights, and all tables with `foldb serve --heat`. In a pipe, and with
+    -o, each time bucket is a row with the units of 64 equal ranges of slots.
+
+    Example: foldb partition heat Music
+    """
+    found = read_heat(session, TableName=table, BucketMs=60_000 if hour else 10_000)
+    shown = [
+        (part, each)
+        for part in found.parts
+        for each in part.layers.values()
+        if index in (None, part.index) and each.name.lower() == (layer or each.name.lower()) and each.buckets
+    ]
+    if not session.output.draws and session.settings.format is not Format.TABLE:
+        session.output.rows(_rows(found, shown))
+        return
+    width, height = shutil.get_terminal_size()
+    for part, each in shown:
+        for line in draw_map(part, each, found, width=width, height=height):
+            session.output.line(line)
+    if not shown:
+        session.output.say(
+            f"there was no such traffic of {table} in the last {'hour' if hour else '10 minutes'}"
+        )
+
+
+def _rows(found: Heat, shown: list[tuple[HeatPart, HeatLayer]]) -> Iterator[dict[str, Any]]:
+    for part, layer in shown:
+        for time_ms, values in layer.buckets.items():
+            yield part.names | {
+                "layer": layer.name.lower(),
+                "time": time_text(time_ms),
+                "seconds": found.bucket_ms // 1000,
+                "units": [whole_or_half(value) for value in values],
+            }

@@ -115,6 +115,10 @@ class Output:
         colours = {Color.ALWAYS: True, Color.NEVER: False}.get(self._settings.color)
         echo(text, color=colours)
 
+    def clear(self) -> None:
+        """Clear the terminal, before data that replaces the previous data."""
+        echo("\x1b[H\x1b[2J", nl=False)
+
     def say(self, text: str) -> None:
         """Write a message to stderr, unless -q is given."""
         if not self._settings.quiet:

@@ -195,6 +195,7 @@ class Listener:
         self.tick += 1
         self.date = _date(self.node.clock())
         self.node.metrics.tick(self.node.clock())
+        self.node.heat.settle(self.node.usage)
         late = [connection for connection in self._connections if connection.deadline < self.tick]
         for connection in late:
             connection.expire()

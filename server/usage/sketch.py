@@ -157,13 +157,13 @@ class LayerSketch:
         clock: Returns milliseconds since 1970. It is called when `pending` is full.
     """
 
-    __slots__ = ("_clock", "_pending", "_room", "_slots", "grids", "keys")
+    __slots__ = ("_clock", "_pending", "_room", "grids", "keys", "slot_of")
 
     def __init__(self, owner_id: int, clock: Callable[[], int]) -> None:
         self.keys = HeavyKeys(clock())
         self.grids = tuple(map(KeyGrid, BUCKETS_MS))
         self._clock = clock
-        self._slots = Slots(owner_id)
+        self.slot_of = Slots(owner_id).of
         self._pending: dict[bytes, int] = {}
         self._room = _PENDING_BYTES
 
@@ -195,7 +195,7 @@ class LayerSketch:
         pending = self._pending
         if not pending:
             return
-        slot_of, rows, sum_of_sample, row = self._slots.of, dict[int, int](), 0, 0
+        slot_of, rows, sum_of_sample, row = self.slot_of, dict[int, int](), 0, 0
         for pk, value in pending.items():
             sum_of_sample += value
             if sum_of_sample > step:

@@ -105,8 +105,8 @@ class KeyObserver(Protocol):
         """Observe a read of an item, or a page of a Query. A Scan has no partition key."""
         ...
 
-    def wrote(self, pk: bytes, units: Units, applied: Applied | None) -> None:
-        """Observe a write. `applied` has both images of the item, for the keys of index entries.
+    def wrote(self, pk: bytes, half_units: int, applied: Applied | None) -> None:
+        """Observe a write. `applied` has the units of global indexes, and both images for the keys of their entries.
 
         It is None for a write that was refused, or that a transaction made in another partition.
         """
@@ -198,12 +198,14 @@ class TableUsage(PartUsage):
     def count_outcome(self, pk: bytes, outcome: Outcome) -> None:
         """Count the write of an item by itself, or its error."""
         if type(outcome) is Applied:
-            if outcome.local is None and outcome.glob is None and self.observer is None:
+            if outcome.local is None and outcome.glob is None:
                 before, after = outcome.old, outcome.new
                 size = after[1] if after else 0
                 if before and before[1] > size:
                     size = before[1]
                 self._written_sizes[size] += 1
+                if self.observer is not None:
+                    self.observer.wrote(pk, 2 * write_units(size), outcome)
             else:
                 self.count_write(pk, outcome.units, outcome)
             return
@@ -219,7 +221,7 @@ class TableUsage(PartUsage):
         for name, count in (units.glob or {}).items():
             self.part(name).writes.add(2 * count)
         if self.observer is not None:
-            self.observer.wrote(pk, units, applied)
+            self.observer.wrote(pk, units.half_units, applied)
 
     def count_error(self, pk: bytes | None, error: RequestError) -> None:
         """Count an error that CloudWatch has a metric of the table for."""

@@ -1,7 +1,7 @@
 """DescribeContributorInsights, ListContributorInsights and UpdateContributorInsights: a setting of tables and indexes.
 
-The setting is kept and described, with the names of the rules that DynamoDB would make in CloudWatch. Nothing is
-measured. DynamoDB lists only settings that are not DISABLED.
+The setting is described with the names of the rules that DynamoDB would make in CloudWatch. The operation Heat returns
+the measured keys (usage/heat.py). DynamoDB lists only settings that are not DISABLED.
 """
 
 from collections.abc import Iterator

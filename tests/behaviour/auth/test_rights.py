@@ -201,6 +201,7 @@ OWN = {
     "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
     "DescribeAlarms": ALL,
     "DescribeSubscription": ALL,
+    "Heat": ALL,
     "IndexProgress": ALL,
     "ItemHistory": {"a historian", "an administrator"},
     "ListDeadLetters": ALL,

@@ -4,14 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from foldb.model.limits import MODERN
+from foldb.model.table_requests import create
 from foldb.server.cluster.cluster import Cluster, ClusterRefusedError, NodeConfig
+from foldb.server.usage.cluster_heat import handle_heat, heat_of_nodes
+from foldb.server.usage.heat import OWN, Heat
+from foldb.server.usage.sketch import Layer, Sketch
+from foldb.server.usage.usage import Usage
 from tests.behaviour.cluster.nodes import Group, Node
 from tests.behaviour.cluster.peers import LOG_ID, until
+from tests.support.tables import table_request
 
 PARTITIONS = 9
 
@@ -50,6 +57,27 @@ async def test_any_node_answers_for_any_partition() -> None:
         expected = [(owner.encode(), n) for n, owner in enumerate(owners(nodes))]
         for node in nodes:
             assert expected == [await node.ask(n) for n in range(PARTITIONS)]
+
+
+async def test_the_heat_of_all_nodes_is_merged() -> None:
+    """Each node has measured other requests; one that cannot be asked is named."""
+    definition = create(table_request("Cars", "pk:S"), table_id=7, uuid="", time_ms=0, limits=MODERN)
+    state: Any = SimpleNamespace(tables={7: SimpleNamespace(definition=definition)})
+    async with cluster("one", "two", "three") as (_, nodes):
+        for number, node in enumerate(nodes[:2], start=1):
+            heat = Heat(state, lambda: 0, every=True)
+            handle_heat(node.cluster, heat)
+            usage = Usage(heat.observe)[7]
+            usage.count_read(None, b"hot", 100 * number)
+            usage.count_read(None, b"cold %d" % number, number)
+
+        found, unreachable = await heat_of_nodes(nodes[0].cluster, [7])
+
+        merged = Sketch(7, lambda: 0)
+        for [tables] in found:
+            merged.merge(tables[OWN])
+        assert {b"hot": 300, b"cold 1": 1, b"cold 2": 2} == merged.layers[Layer.READS].keys.counts
+        assert [nodes[2].cluster.address] == unreachable
 
 
 async def test_each_partition_has_an_owner_and_a_standby() -> None:

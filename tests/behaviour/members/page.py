@@ -38,8 +38,6 @@ DESCRIBED = {
     "S3SseAlgorithm": "Names the encryption in the manifest. Encrypts nothing.",
     "S3SseKmsKeyId": "Names the key in the manifest. Encrypts nothing.",
     "PerformanceTier": "Puts items as fast in both tiers.",
-    "ContributorInsightsAction": "Describes the rules that CloudWatch would have. Nothing is measured.",
-    "ContributorInsightsMode": "Describes the rules that CloudWatch would have.",
 }
 
 # Members that a whole request refuses for a reason of DynamoDB's own, in its words.

@@ -440,6 +440,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ),
     ("Foldb_20261121.TableDifferences", {**ON_TABLE, "From": "-0", "To": "-0", "Limit": 2, "Next": "0.0.0"}),
     ("Foldb_20261121.TableDifferences", {**ON_TABLE, "From": "-0", "OtherTable": "other", "Next": "1"}),
+    ("Foldb_20261121.Heat", {**ON_TABLE, "BucketMs": 60_000, "Buckets": 5, "Limit": 2}),
     ("Foldb_20261121.IndexProgress", ON_TABLE),
     ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
     ("Foldb_20261121.Rebuild", {**ON_TABLE, "IndexName": "gsi"}),

@@ -3,6 +3,8 @@
 from tests.verification.planted.bug import bug
 
 SKETCH = "tests/unit/server/usage/test_sketch.py"
+COMMANDS = "tests/behaviour/cli/test_heat.py"
+SERVED = "tests/behaviour/spec/test_heat.py"
 
 BUGS = [
     bug(
@@ -76,5 +78,76 @@ BUGS = [
 +            if each < bucket - 10 * COLUMNS:
 """,
         SKETCH,
+    ),
+    bug(
+        "throttled requests count as reads",
+        """
+@ server/usage/heat.py
+-            part.throttle(pk, 1)
++            part.read(pk, 1)
+""",
+        SERVED,
+    ),
+    bug(
+        "a write to an index counts for the new key alone",
+        """
+@ server/usage/heat.py
+-        images = [load(stored[0]) for stored in (applied.old, applied.new) if stored is not None]
++        images = [load(stored[0]) for stored in (applied.new,) if stored is not None]
+""",
+        SERVED,
+    ),
+    bug(
+        "insights for throttled keys count all keys",
+        """
+@ server/usage/heat.py
+-        accessed = self._every or (insights is not None and insights.mode != "THROTTLED_KEYS")
++        accessed = True
+""",
+        SERVED,
+    ),
+    bug(
+        "the heat of a table has half units",
+        """
+@ server/api/admin/heat.py
+-    is_halved = layer is not Layer.THROTTLES
++    is_halved = False
+""",
+        SERVED,
+    ),
+    bug(
+        "the heat of one node is that of all",
+        """
+@ server/usage/cluster_heat.py
+-    nodes = cluster.nodes_of(CATALOG)
++    nodes = cluster.nodes_of(CATALOG)[:1]
+""",
+        "tests/behaviour/cluster/test_cluster.py",
+    ),
+    bug(
+        "the map of a hot key has no bright line",
+        """
+@ cli/lib/heat.py
+-    return _SHADES[1 + bisect_right(_SHADE_BOUNDS, value * 16 / largest)]
++    return _SHADES[1 + bisect_right(_SHADE_BOUNDS, 16)]
+""",
+        COMMANDS,
+    ),
+    bug(
+        "a divided key keeps its share",
+        """
+@ cli/lib/heat.py
+-        loads[own] = max(Decimal(), loads[own] - share)
+""",
+        COMMANDS,
+    ),
+    bug(
+        "a key that is throttled to the limit fits",
+        """
+@ cli/lib/heat.py
+-    return rate <= limit and not (was_throttled and rate >= limit * _NEAR_LIMIT)
++    return rate <= limit
+""",
+        COMMANDS,
     ),
 ]

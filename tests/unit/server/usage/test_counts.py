@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foldb.log.commands import Put
-from foldb.materializer.fold.outcomes import Applied, Units
+from foldb.materializer.fold.outcomes import Applied
 from foldb.server.usage.usage import Statistics, TableUsage, Usage, merged, statistics_of
 from tests.verification.fuzz.inside import Inside
 
@@ -224,9 +224,9 @@ class Observed:
     def read(self, index: str | None, pk: bytes, half_units: int) -> None:
         self.calls.append(("read", index, pk, half_units))
 
-    def wrote(self, pk: bytes, units: Units, applied: Applied | None) -> None:
+    def wrote(self, pk: bytes, half_units: int, applied: Applied | None) -> None:
         put = None if applied is None else applied.action
-        self.calls.append(("wrote", pk, units.half_units, isinstance(put, Put)))
+        self.calls.append(("wrote", pk, half_units, isinstance(put, Put)))
 
     def throttled(self, index: str | None, pk: bytes, is_write: bool) -> None:
         self.calls.append(("throttled", index, pk, is_write))
