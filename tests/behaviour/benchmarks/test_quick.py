@@ -33,6 +33,7 @@ LONG = {
     "refold": ["refold"],
     "memory": ["memory, 2,000 items of about 200 bytes"],
     "start": ["start"],
+    "start-kafka": ["start of a node, 2,000 commands in Kafka"],
     "turns": ["longest turn of the event loop, 2,000 items"],
     "flat": ["cost by size, 32 connections"],
     "history": [
