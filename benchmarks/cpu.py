@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -35,9 +35,10 @@ _TURNS = 200
 
 
 class Loop:
-    """An event loop without time."""
+    """An event loop in which each turn takes a hundredth of a second, so that no request is throttled."""
 
     def __init__(self) -> None:
+        self._seconds = 0.0
         self._ready: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
@@ -49,7 +50,11 @@ class Loop:
     def cancel(self) -> None:
         """Do nothing: timers never run here."""
 
+    def time(self) -> float:
+        return self._seconds
+
     def run(self) -> None:
+        self._seconds += 0.01
         while self._ready:
             callback, args = self._ready.popleft()
             callback(*args)
@@ -73,36 +78,56 @@ class Transport:
         return lambda *_args, **_named: None
 
 
+class Server:
+    """A node and its connections, with the items of all benchmarks."""
+
+    def __init__(self, settings: Settings, keys: list[tuple[str, str]]) -> None:
+        self._loop = Loop()
+        node = Node(
+            settings,
+            loop=cast(Any, self._loop),
+            clock=lambda: NOW_MS,
+            random_bytes=os.urandom,
+            on_fatal=_fail,
+        )
+        self.listener = Listener(node, cast(Any, self._loop))
+        self._connections = [Connection(self.listener) for _ in range(CONNECTIONS)]
+        for connection in self._connections:
+            connection.connection_made(cast(Any, Transport()))
+        self.turn([_request("CreateTable", TABLE)])
+        for key in keys:
+            self.turn([_request("PutItem", {"TableName": "orders", "Item": item(*key)})])
+
+    def turn(self, requests: list[bytes]) -> float:
+        """Answer one request of each connection, and return the seconds of processor time."""
+        began = time.process_time()
+        for connection, request in zip(self._connections, requests, strict=False):
+            connection.data_received(request)
+        self._loop.run()
+        seconds = time.process_time() - began
+        answer = cast(Any, self._connections[0])._transport.answer
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"benchmarks: {answer!r}")
+        return seconds
+
+
 def measure(options: Options) -> None:
     """Print microseconds per request, by kind."""
-    loop = Loop()
-    node = Node(
-        Settings(path=None),
-        loop=cast(Any, loop),
-        clock=lambda: NOW_MS,
-        random_bytes=os.urandom,
-        on_fatal=_fail,
-    )
-    listener = Listener(node, cast(Any, loop))
-    connections = [Connection(listener) for _ in range(CONNECTIONS)]
-    for connection in connections:
-        connection.connection_made(cast(Any, Transport()))
     keys = list(orders(options.keys))
-    _turn(loop, connections, [_request("CreateTable", TABLE)])
-    for key in keys:
-        _turn(loop, connections, [_request("PutItem", {"TableName": "orders", "Item": item(*key)})])
+    server = Server(Settings(path=None), keys)
+    throttling = Server(Settings(path=None, throttle=True), keys)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         signer, guard = _guard(Path(folder) / "keys.toml")
         for name, make in _KINDS.items():
             requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
-            listener.guard = None
-            any_key = _least(loop, connections, requests, options.rounds)
-            listener.guard = guard
-            signed = [_signed(request, signer) for request in requests]
-            one_key = _least(loop, connections, signed, options.rounds)
-            rows.append([name, *(f"{1e6 * seconds / CONNECTIONS:.1f}" for seconds in (any_key, one_key))])
-    columns = ["", "microseconds a request", "with its signature verified"]
+            server.listener.guard = None
+            any_key, throttled = _least((server, throttling), requests, options.rounds)
+            server.listener.guard = guard
+            (one_key,) = _least((server,), [_signed(request, signer) for request in requests], options.rounds)
+            times = (any_key, one_key, throttled)
+            rows.append([name, *(f"{1e6 * seconds / CONNECTIONS:.1f}" for seconds in times)])
+    columns = ["", "microseconds a request", "with its signature verified", "with --throttle"]
     show("processor time in a node, without sockets and disk", columns, rows)
 
 
@@ -127,23 +152,14 @@ def _signed(request: bytes, key: Key) -> bytes:
     return head.encode() + request[end:]
 
 
-def _least(loop: Loop, connections: list[Connection], requests: list[bytes], rounds: int) -> float:
-    least = float("inf")
+def _least(servers: Sequence[Server], requests: list[bytes], rounds: int) -> list[float]:
+    """Return the least time of a turn of each server. They take turns, so that other programs disturb all of them."""
+    least = [float("inf")] * len(servers)
     for _ in range(rounds):
         for start in range(0, len(requests), CONNECTIONS):
-            began = time.process_time()
-            _turn(loop, connections, requests[start : start + CONNECTIONS])
-            least = min(least, time.process_time() - began)
+            for place, server in enumerate(servers):
+                least[place] = min(least[place], server.turn(requests[start : start + CONNECTIONS]))
     return least
-
-
-def _turn(loop: Loop, connections: list[Connection], requests: list[bytes]) -> None:
-    for connection, request in zip(connections, requests, strict=False):
-        connection.data_received(request)
-    loop.run()
-    answer = cast(Any, connections[0])._transport.answer
-    if not answer.startswith(b"HTTP/1.1 200"):
-        raise SystemExit(f"benchmarks: {answer!r}")
 
 
 def _request(operation: str, body: object) -> bytes:
