@@ -7,11 +7,12 @@ that changes their number stores the present map first if its request has the me
 with --throttle adds; so the new partitions come from splits. Restored and recreated tables begin without a map.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
-from .capacity_partitions import Boundary, PartitionMap, Split
+from .capacity_partitions import Boundary, CapacityPartition, PartitionMap, Split
 from .errors import ResourceNotFoundError, ValidationError
 from .keys import key_hash
 from .tables import IndexDefinition, TableDefinition
@@ -19,6 +20,43 @@ from .throughput import partition_map, wanted_partitions
 
 SPLIT: Final = "SplitPartition"
 KEEP_PARTITIONS: Final = "KeepPartitions"
+
+
+class WeightedKey(NamedTuple):
+    """A key with its hash, and its weight: the half units of its requests, or the bytes of items from this key on."""
+
+    hash: int
+    pk: bytes
+    sk: bytes
+    weight: int
+
+
+def dividing_boundary(
+    keys: Iterable[WeightedKey], partition: CapacityPartition, *, divides_collections: bool
+) -> Boundary | None:
+    """Return the boundary inside a partition that divides the weight of its keys most evenly; None if there is none.
+
+    A boundary between two collections is preferred, unless it leaves more than three quarters on one side. So a hot
+    key gets a partition of its own in two splits, and a hot collection is divided by sort key where that is allowed.
+    """
+    ordered = sorted(keys)
+    total = sum(key.weight for key in ordered)
+    between: list[tuple[int, Boundary]] = []  # with the weight of the heavier side
+    inside: list[tuple[int, Boundary]] = []
+    below = 0
+    for hash_, collection in groupby(ordered, key=lambda key: key.hash):
+        between.append((max(below, total - below), Boundary(hash_)))
+        first = True
+        for (_, pk, sk), repeated in groupby(collection, key=lambda key: key[:3]):
+            if divides_collections and sk and not first:
+                inside.append((max(below, total - below), Boundary(hash_, pk, sk)))
+            below += sum(key.weight for key in repeated)
+            first = False
+        between.append((max(below, total - below), Boundary(hash_ + 1)))
+    found = [each for each in between if partition.low < each[1] < partition.high]
+    if not found or 4 * min(found)[0] > 3 * total:
+        found += [each for each in inside if partition.low < each[1] < partition.high]
+    return min(found)[1] if found else None
 
 
 def split_partition(definition: TableDefinition, request: dict[str, Any], *, time_ms: int) -> TableDefinition:

@@ -37,7 +37,9 @@ from .partitions.scrub_process import ScrubProcess
 from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
 from .subscriptions import SubscriptionService
+from .throttling.load_sampler import SampledPartition
 from .throttling.metered_partition import MeteredPartition, item_in, policy_of
+from .throttling.splits import SplitPolicy, SplitProposer, SplitTimer, stores_of_part
 from .usage.alarm_service import AlarmService
 from .usage.cluster_heat import handle_heat
 from .usage.cluster_metrics import handle_metrics, metrics_of_all
@@ -126,6 +128,7 @@ class Node(Database):
         self.heat = Heat(self.state, clock, every=settings.heat)
         self.usage = Usage(self.heat.observe)
         self.metrics = NodeMetrics(self.usage, self.state, clock)
+        self._splits = self._new_splits()
         self.digests = DigestJobs(self.partitions, loop)
         self.rebuilds = RebuildJobs(self.partitions, loop)
         self.triggers = SubscriptionService(self)
@@ -179,6 +182,8 @@ class Node(Database):
 
     async def close(self) -> None:
         """Answer accepted requests, append a digest to a log that is kept, and close the log."""
+        if self._splits is not None:
+            self._splits.close()
         if self.retention is not None:
             self.retention.close()
         if self.scrubbing is not None:
@@ -296,7 +301,7 @@ class Node(Database):
         def find(key: EncodedKey) -> Stored | None:
             return item_in(hosted[partition_of_key(key[0], key[1], self.partitions.count)].state, key)
 
-        return MeteredPartition(
+        metered = MeteredPartition(
             partition,
             self.state,
             find,
@@ -304,6 +309,25 @@ class Node(Database):
             seconds=self.loop.time,
             position=lambda: self.position,
         )
+        return SampledPartition(metered, self.state, self.partitions.sampler)
+
+    def _new_splits(self) -> SplitTimer | None:
+        """Propose splits of capacity partitions with --throttle."""
+        settings, hosted = self.settings, self.partitions.hosted
+        if not settings.throttle:
+            return None
+        policy = SplitPolicy(settings.split_delay_ms, settings.split_bytes, settings.split_heat)
+        proposer = SplitProposer(
+            self.state,
+            self.partitions.sampler,
+            policy,
+            stores=lambda part: stores_of_part(
+                part, (each.state for each in hosted.values() if each.leading)
+            ),
+            leads=lambda: self._catalog.leading,
+            submit=lambda command: self.partition.submit(command, len(command.request), lambda *_: None),
+        )
+        return SplitTimer(proposer, policy, self.clock, self.loop)
 
     def _warn_of_lead(self) -> None:
         """Warn of a log that was written by a clock which was ahead of the present one."""

@@ -52,6 +52,9 @@ class SettingKeywords(TypedDict, total=False):
     throttle_burst_ms: int
     throttle_equally: bool
     heat: bool
+    split_delay_ms: int
+    split_bytes: int
+    split_heat: int
     transaction_conflicts: float
     stream_retention_ms: int
     shard_age_ms: int

@@ -506,6 +506,35 @@ class Settings:
             "--heat",
         ),
     ] = False
+    split_delay_ms: Annotated[
+        int,
+        Setting(
+            "Split a capacity partition when it is this old and the reason has lasted this long, with --throttle.",
+            Group.TABLES,
+            "--split-delay",
+            minimum=0,
+        ),
+    ] = 5 * _MINUTE_MS
+    split_bytes: Annotated[
+        int,
+        Setting(
+            "Split a capacity partition with more than this many bytes of items, with --throttle.",
+            Group.TABLES,
+            "--split-size",
+            "BYTES",
+            minimum=1,
+        ),
+    ] = 10 * 1024**3
+    split_heat: Annotated[
+        int,
+        Setting(
+            "Split a capacity partition whose requests take this many percent of what it can serve, with --throttle.",
+            Group.TABLES,
+            "--split-heat",
+            "PERCENT",
+            minimum=1,
+        ),
+    ] = 80
     transaction_conflicts: Annotated[
         float,
         Setting(

@@ -130,7 +130,8 @@ COMMANDS = {
         "Wait until a position is folded and indexed, or until triggers have handled all changes.",
     ),
     "partition": CommandModule(
-        "commands.partition:app", "Find the partition of a key, and the key ranges with traffic."
+        "commands.partition:app",
+        "Find the partition of a key, the capacity partitions of a table, and the key ranges with traffic.",
     ),
     "key": CommandModule("commands.key:app", "Create, list and revoke access keys."),
     "cluster": CommandModule(

@@ -1,4 +1,4 @@
-"""`foldb partition`: find the partition of a key, and the key ranges with traffic."""
+"""`foldb partition`: the partition of a key, the capacity partitions of a table, and the key ranges with traffic."""
 
 import shutil
 from collections.abc import Iterator
@@ -17,11 +17,38 @@ from ..lib.values import read_item
 app = CommandGroup()
 
 
+@app.command("list")
+def list_(session: Session, table: TableArgument) -> None:
+    """List the capacity partitions of a table and its global indexes, in the order of their keys.
+
+    A range begins at the hash of a partition key, or at a key. With --throttle partitions split: each has its parent,
+    the reason and the log time of the split.
+
+    Example: foldb partition list Music
+    """
+    answer = session.client.admin("CapacityPartitions", {"TableName": table})
+    rows = [
+        {**each, "Low": _boundary(each["Low"]), "High": _boundary(each["High"])}
+        for each in answer["Partitions"]
+    ]
+    session.output.rows(rows, first=("IndexName", "Id", "Low", "High", "Parent", "Reason", "BornMs"))
+
+
+def _boundary(boundary: dict[str, Any]) -> str:
+    """Return a boundary as text: its hash, and the key if it is inside an item collection."""
+    keys = [
+        bytes.fromhex(boundary[name]).decode(errors="backslashreplace")
+        for name in ("pk", "sk")
+        if name in boundary
+    ]
+    return " ".join([boundary["hash"], *keys])
+
+
 @app.command()
 def of(session: Session, table: TableArgument, key: KeyWords) -> None:
-    """Print the slot of a key, its partition, and the node that owns the partition.
+    """Print the slot of a key, its partition, the node that owns the partition, and the capacity partition.
 
-    The sort key may be omitted, because the partition key alone decides.
+    The sort key may be omitted, because the partition key alone decides, except where a collection was split.
 
     Example: foldb partition of Music Kyuss
     """

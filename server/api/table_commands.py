@@ -19,6 +19,7 @@ from ...materializer.partition import ResultPosition
 from ...model import table_requests
 from ...model.descriptions import describe
 from ...model.errors import RequestError, ResourceNotFoundError, ValidationError
+from ...model.partition_splits import KEEP_PARTITIONS
 from ...model.table_copies import RESTORE
 from ...model.table_requests import POLICY, SHARD_AGE
 from ...model.tables import TableDefinition, name_of
@@ -191,6 +192,8 @@ def _submit(
 ) -> None:
     if "StreamSpecification" in body:
         body = {**body, SHARD_AGE: database.settings.shard_age_ms}
+    if operation == "UpdateTable" and database.settings.throttle:
+        body = {**body, KEEP_PARTITIONS: True}
     request = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     settle = database.settings.table_delay_ms > 0
     command = DefineTable(operation, table, request, uuid, reply.context, settle)

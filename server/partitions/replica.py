@@ -41,6 +41,7 @@ from ..history.reader import PastReader
 from ..history.thread import HistoryThread
 from ..history.worker import HistoryJob
 from ..settings import Settings
+from ..throttling.load_sampler import LoadSampler, SampledReplica
 from ..throttling.metered_partition import MeteredReplica, item_in, policy_of
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 from .past_reads import HistoricalPartition, PastReads
@@ -143,6 +144,7 @@ class Partitions:
     Attributes:
         count: The number of partitions of the log.
         hosted: The partitions of this process, by id.
+        sampler: The load of the partitions of this process, with --throttle.
         lagging: The same partitions as they answer reads that may be stale; empty without a lag.
         disposer: Frees the stores of dropped tables and indexes.
         memory: The memory limit.
@@ -167,6 +169,8 @@ class Partitions:
         self.count = log.genesis(0).partitions
         self.hosted: dict[int, Replica] = {}
         self.lagging: dict[int, LaggingPartition] = {}
+        seed = random_bytes(_ID_BYTES) if settings.throttle else b""
+        self.sampler = LoadSampler(Random(seed))  # noqa: S311  no secret
         self.disposer = Disposer(loop)
         self.memory = MemoryLimit(settings.memory_limit_bytes, self.bytes, loop)
         self.long_reads = LongReads(loop)
@@ -235,6 +239,7 @@ class Partitions:
                 seconds=self._loop.time,
                 position=lambda: worker.position,
             )
+            partition = SampledReplica(partition, state, self.sampler)
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
         if self._settings.history:
             self.past_reads.begin(partition_id)

@@ -1,8 +1,9 @@
-"""Partition: the slot, the partition and the owner of a partition key.
+"""Partition: the slot, the partition, the owner and the capacity partition of a key.
 
-{"TableName", "Key"}    ──►  {"TableName", "Slot", "Partition", "Owner": "host:port" or null}
+{"TableName", "Key"}    ──►  {"TableName", "Slot", "Partition", "Owner": "host:port" or null, "CapacityPartition"}
 
-The sort key may be left out: items with the same partition key are in the same partition.
+The sort key may be left out: items with the same partition key are in the same partition. Without it the capacity
+partition is that of the first of them.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ from ....model.errors import ValidationError
 from ....model.key_schema import KEY_MISMATCH
 from ....model.keys import key_hash, slot
 from ....model.slots import partition_of
+from ....model.throughput import partition_map
 from ....model.values import check_item
 from ...auth.rights import Right
 from ...cluster.link import address_text
@@ -29,13 +31,17 @@ async def partition(node: Node, body: dict[str, Any], _: Caller) -> dict[str, An
     pk = definition.key.pk(body["Key"])
     if not pk:
         raise ValidationError(KEY_MISMATCH)
-    key_slot = slot(key_hash(definition.id, pk))
+    hash_ = key_hash(definition.id, pk)
+    key_slot = slot(hash_)
     partition_id = partition_of(key_slot, node.partitions.count)
     return {
         "TableName": definition.name,
         "Slot": key_slot,
         "Partition": partition_id,
         "Owner": _owner(node, partition_id),
+        "CapacityPartition": partition_map(definition, definition)
+        .of(hash_, pk, definition.key.sk(body["Key"]) or b"")
+        .id,
     }
 
 

@@ -71,7 +71,7 @@ class Example:
 # The order in which examples are run. A plus marks those that are run in all formats: they only read.
 SCENE = """
     +sample list, +capacity plan, aws-config, key create, +key list, key revoke, sample load, sample show,
-    +table list, +table describe, table wait, +partition of, +status, cluster status, cluster nodes,
+    +table list, +table describe, table wait, +partition of, +partition list, +status, cluster status, cluster nodes,
     +item get, item update, +query, +scan, +explain get, explain query, explain scan, +explain put, explain update,
     explain delete, tx run, +tx show, item delete, item put, table update, +wait,
     +stream list, +stream describe, stream tail, +stream stats,

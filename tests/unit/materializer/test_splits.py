@@ -65,6 +65,7 @@ def test_a_split_of_an_index_leaves_the_table_whole() -> None:
 GSI_PROVISIONED = [{**GSI[0], "ProvisionedThroughput": {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}}]
 
 
+@pytest.mark.spec("S21", served=False)
 def test_a_collection_is_divided_unless_a_local_index_needs_it() -> None:
     ledger = Ledger()
     plain = ledger.create("Plain", "pk:S sk:S", **provisioned(1))

@@ -87,6 +87,7 @@ ROWS = {
     "S56": "100 bytes more an item",
     "S57": "units are rounding units",
     "S62": "partitions",
+    "S63": "splitting",
     "S69": "vertical partitioning",
     "S70": "strong and eventual reads",
     "S71": "CloudWatch metrics and alarms",
@@ -191,7 +192,6 @@ ROWS = {
 # Parts of a row that foldb does not implement yet.
 LATER = {
     "S07": "the console's view of a collection",
-    "S21": "the partition that may not be split: partitions are not split",
     "S24": "throttling a table because its index lags: nothing is throttled yet",
     "S38": "the limiter: units are counted, nothing is throttled yet",
     "S84": "UnprocessedItems by throttling: nothing is throttled yet; by size they are tested (X11)",

@@ -59,3 +59,16 @@ def test_an_invalid_key_is_refused(several: Foldb, words: tuple[str, ...], code:
 
     assert code == result.exit_code
     assert says in result.stderr
+
+
+@pytest.mark.spec("S62")
+def test_the_list_has_the_capacity_partition_of_a_key(several: Foldb) -> None:
+    [said] = lines(several("partition", "of", "Music", "Kyuss"))
+
+    listed = lines(several("partition", "list", "Music"))
+
+    [mine] = [each for each in listed if each["Id"] == said["CapacityPartition"]]
+    low, high = (int(mine[name], 16) if mine[name] != "end" else 1 << 64 for name in ("Low", "High"))
+    assert low >> 52 <= said["Slot"] < high >> 52
+    assert 8 == len(listed), "a table on demand"
+    assert [each["High"] for each in listed[:-1]] == [each["Low"] for each in listed[1:]]

@@ -147,6 +147,46 @@ def test_a_reader_across_shards_reads_each_record_once(
             )
 
 
+@pytest.mark.guarantee("G37")
+@pytest.mark.spec("F7", "S62", "S63")
+def test_a_reader_across_splits_reads_parents_first(open_database: Callable[..., Any]) -> None:
+    """Partitions split by size while items are written; records of a key stay in order over parents and children."""
+    flags = ("--throttle", "--split-delay", "0s", "--split-size", "1000", "--partitions", "2")
+    with open_database(*flags) as database:
+        table = database.table()
+        arn = table.latest_stream_arn
+        counts = dict.fromkeys(range(40), 0)
+
+        def write() -> bool:
+            for key in counts:
+                counts[key] += 1
+                table.put_item(Item={"pk": f"{key}", "n": counts[key], "x": "x" * 400})
+            return len(shards_of(database.streams, arn)) >= 8
+
+        until(write)
+        write()
+        shards = shards_of(database.streams, arn)
+        table.update(StreamSpecification={"StreamEnabled": False})
+        shards = until(lambda: closed(database.streams, arn))
+        records = {shard["ShardId"]: read_to_end(database.streams, arn, shard) for shard in shards}
+
+    by_id = {shard["ShardId"]: shard for shard in shards}
+    parents = [shard["ParentShardId"] for shard in shards if "ParentShardId" in shard]
+    assert 2 == len(shards) - len(parents)
+    assert {2} == {parents.count(parent) for parent in parents}
+
+    def line_to(shard: str) -> list[str]:
+        parent = by_id[shard].get("ParentShardId")
+        return [*([] if parent is None else line_to(parent)), shard]
+
+    seen: dict[int, list[int]] = {key: [] for key in counts}
+    for shard in sorted(by_id, key=lambda name: len(line_to(name))):
+        for record in records[shard]:
+            image = record["dynamodb"]["NewImage"]
+            seen[int(image["pk"]["S"])].append(int(image["n"]["N"]))
+    assert {key: list(range(1, count + 1)) for key, count in counts.items()} == seen
+
+
 def put_next(table: Any, numbers: "itertools.count[int]") -> bool:
     table.put_item(Item={"pk": f"{next(numbers)}"})
     return True
