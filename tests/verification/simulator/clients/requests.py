@@ -31,6 +31,7 @@ from foldb.materializer.fold.outcomes import (
     Transacted,
     TransactionRefused,
 )
+from foldb.model.capacity_partitions import Boundary, partitions_for
 from foldb.model.errors import (
     ConditionalCheckFailedError,
     InternalServerError,
@@ -162,6 +163,16 @@ def new_index(name: str, index: str) -> dict[str, Any]:
 def without_index(name: str, index: str) -> dict[str, Any]:
     """Return the request to delete an index."""
     return {"TableName": name, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": index}}]}
+
+
+def split(hash_: int) -> dict[str, Any]:
+    """Return the request to split an initial capacity partition of a table on demand at a hash."""
+    return {
+        "Partition": hash_ * partitions_for(12_000, 4_000) >> 64,
+        "Boundary": Boundary(hash_).to_json(),
+        "Reason": "heat",
+        "MinimumAgeMs": 0,
+    }
 
 
 def stream(name: str, *, on: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""A client that creates and deletes tables and indexes beside all other requests.
+"""A client that creates, splits and deletes tables and indexes beside all other requests.
 
-    create ──► write ──► add an index ──► write ──► delete an index ──► write ──► delete
+    create ──► write ──► split ──► add an index ──► write ──► split ──► delete an index ──► write ──► delete
 
 It repeats each request a few times and continues after any answer: the checks are on the final states.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from foldb.log.commands import Command
 from foldb.materializer.fold.outcomes import Outcome, TableDefined
 from foldb.materializer.partition import ResultPosition
+from foldb.model.partition_splits import SPLIT
 from tests.verification.simulator.clients import requests
 from tests.verification.simulator.network import Asking
 
@@ -43,7 +44,7 @@ class TableClient:
             dice = self._world.dice
             self._name += "x"
             self._table = 0
-            self._script = ["write", "add", "write", "drop", "write", "delete"]
+            self._script = ["write", "split", "add", "write", "split", "drop", "write", "delete"]
             for step in dice.sample(self._script, dice.randint(0, 4)):
                 self._script.remove(step)
             indexes = dice.choice(((), ("first",)))
@@ -59,12 +60,14 @@ class TableClient:
             self.left -= 1
             self._later(self.start)
             return
-        step = self._script.pop(0)
+        step, dice = self._script.pop(0), self._world.dice
         match step:
             case "write":
                 self._write(5)
             case "add":
                 self._define("UpdateTable", requests.new_index(self._name, "second"))
+            case "split":
+                self._define(SPLIT, requests.split(dice.getrandbits(64)))
             case "drop":
                 self._define("UpdateTable", requests.without_index(self._name, "second"))
             case _:
