@@ -101,7 +101,8 @@ def dispatch(
                 node.partitions.long_reads.add(portions(body[SEVERAL[name]], proceed))
                 return
         if name is not None:
-            reply.usage = _usage_of(node, name, body.get("TableName", ""))
+            usage = node.metrics.operations.get((name, body.get("TableName", "")))
+            reply.usage = usage or _usage_of(node, name, body.get("TableName", ""))
         if reply.record is not None:
             reply.record.note(demands(body))
         bearer = reply.bearer
@@ -129,13 +130,9 @@ def dispatch(
 
 def _usage_of(node: Node, operation: str, table: str) -> OperationUsage:
     """Return the counters of a request; those of a table that does not exist are those of no table."""
-    operations = node.metrics.operations
-    usage = operations.get((operation, table))
-    if usage is None:
-        if table not in node.state.names:  # an ARN, or no table
-            table = name_of(table)
-        usage = operations[operation, table if table in node.state.names else ""]
-    return usage
+    if table not in node.state.names:  # an ARN, or no table
+        table = name_of(table)
+    return node.metrics.operations[operation, table if table in node.state.names else ""]
 
 
 def fault_before_signature(target: bytes, data: bytes) -> RequestError | None:

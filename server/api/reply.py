@@ -63,9 +63,9 @@ class Reply:
         depth: The number of triggers that led to the request; 0 if a client sent it.
         reason: The reason that the client gave, in UTF-8; None if it gave none.
         record: The record in the request log; None without --log-requests.
-        began_s: The time of the request, in seconds since any moment.
+        began_s: The time of the request, in seconds since any moment; set by the connection.
         usage: The counters of its operation; None until the operation is known, and for foldb's own operations.
-        failure: The error in the answer; None without one.
+        failure: The error in the answer; not set without one.
     """
 
     __slots__ = (
@@ -83,6 +83,8 @@ class Reply:
         "request_id",
         "usage",
     )
+    began_s: float
+    failure: RequestError
 
     def __init__(
         self,
@@ -100,9 +102,7 @@ class Reply:
         self.is_confirmed = False
         self.depth = 0
         self.record: ReplyRecord | None = None
-        self.began_s = 0.0
         self.usage: OperationUsage | None = None
-        self.failure: RequestError | None = None
         self._sink = sink
         self._authorization = authorization
         self._invocation = invocation

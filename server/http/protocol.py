@@ -475,10 +475,10 @@ class Connection(asyncio.Protocol):
     def answer(self, reply: Reply, status: int, body: bytes, position: ResultPosition | None) -> None:
         """Send the answer to the request in flight."""
         usage = reply.usage
-        if reply.failure is not None:
+        if status != 200:
             self._listener.node.metrics.operations.count_error(usage, reply.failure)
         elif usage is not None:
-            usage.latencies.durations.append(perf_counter() - reply.began_s)
+            usage.succeeded(perf_counter() - reply.began_s)
         if self._transport is None:
             return  # the client has disconnected
         assert reply is self._reply, "a request was answered twice"

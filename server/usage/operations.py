@@ -61,14 +61,16 @@ class OperationUsage:
 
     Attributes:
         latencies: The durations of successful requests.
+        succeeded: Counts a successful request with its duration in seconds.
         throttled: 1 for each request that was refused for lack of throughput.
         system_errors: 1 for each answer with status 500 or more.
     """
 
-    __slots__ = ("latencies", "system_errors", "throttled")
+    __slots__ = ("latencies", "succeeded", "system_errors", "throttled")
 
     def __init__(self) -> None:
         self.latencies = Latencies()
+        self.succeeded = self.latencies.durations.append
         self.throttled = Counter()
         self.system_errors = Counter()
 

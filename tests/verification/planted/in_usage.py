@@ -83,8 +83,8 @@ BUGS = [
         "the name of a missing table takes memory",
         """
 @ server/api/dispatch.py
--        usage = operations[operation, table if table in node.state.names else ""]
-+        usage = operations[operation, table]
+-    return node.metrics.operations[operation, table if table in node.state.names else ""]
++    return node.metrics.operations[operation, table]
 """,
         MINUTES,
     ),
