@@ -116,8 +116,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 # Folders whose files take long, though they hold few tests, and those whose tests mostly wait for Kafka and for nodes.
-_LONG = ("simulator", "members", "damage", "crash", "several", "histories", "fuzz", "hostile", "oracle")
-_WAITING = ("cluster", "kafka")
+_LONG = (
+    "simulator",
+    "members",
+    "damage",
+    "crash",
+    "several",
+    "histories",
+    "fuzz",
+    "hostile",
+    "oracle",
+    "workers",
+)
+_WAITING = ("cluster", "kafka", "audits")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
