@@ -152,7 +152,7 @@ BUGS = [
         """
 @ materializer/history/version_store.py
          if old is not None:
--            self._write(pk, sk, key, old, None)
+-            self._write(pk, sk, self._keys.key(pk, sk), old, None)
 +            self.count -= 1
 """,
         CUTS,
@@ -206,8 +206,8 @@ BUGS = [
         "a range skips nothing behind a key with many versions",
         """
 @ materializer/history/past_store.py
--                    at = cursor.seek(key + AFTER_OLDEST)
--                    steps = 0  # the next key probably has many versions too
+-                        at = cursor.seek(key + AFTER_OLDEST)
+-                        steps, without_steps = 0, _KEYS_WITHOUT_STEPS  # they probably have many versions too
 """,
         CUTS,
     ),

@@ -92,9 +92,9 @@ BUGS = [
     bug(
         "a shard continues into the next period",
         """
-@ server/api/operations/streams/get_records.py
--    if changes and _nth(period, changes[-1]) != iterator.nth:
-+    if changes and _nth(period, changes[-1]) < iterator.nth:
+@ streams/feed/shards.py
+-    return range_.last if roll is None else roll.sequence_number - 1, range_.holds if range_id else None
++    return range_.last, range_.holds if range_id else None
 """,
         "tests/unit/server/streams/test_describe_stream.py",
         "tests/unit/server/streams/test_get_records.py",
@@ -125,8 +125,7 @@ BUGS = [
 @ server/api/operations/streams/get_records.py
 -    if iterator.after < page.trim_horizon and not iterator.horizon:
 -        raise RefusedAtError(TrimmedDataAccessError(), position)
-     changes = page.changes
-     if changes and _nth(period, changes[-1]) != iterator.nth:
+     view = view_in(period, genesis.log_id, genesis.partitions)
 """,
         "tests/unit/server/streams/test_retention.py",
     ),
