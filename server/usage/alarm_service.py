@@ -95,7 +95,7 @@ class AlarmService:
         """
         alarm = Alarm.of_request(dict(body))
         states, settings = body.get("States", ["ALARM"]), body.get("Subscription")
-        if not isinstance(states, list) or not states or not set(states) <= set(STATES):
+        if not isinstance(states, list) or not states or any(each not in STATES for each in states):
             raise ValidationError(f"States is a list of {', '.join(STATES)}")
         if not isinstance(settings, dict):
             raise ValidationError("Subscription has the settings of a subscription, with its Sink")

@@ -27,7 +27,7 @@ async def metrics(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]
     begin_ms = _integer(body, "StartTime", now_ms - _HOUR_MS)
     period_s = _integer(body, "Period", 60)
     metric, table = body.get("MetricName"), body.get("TableName")
-    if metric is not None and metric not in METRICS:
+    if metric is not None and metric not in tuple(METRICS):
         raise ValidationError(f"MetricName is one of {', '.join(METRICS)}")
     if not 60 <= period_s <= _DAY_S or period_s % 60:
         raise ValidationError("Period is a number of seconds, a multiple of 60 of at most 86400")

@@ -198,6 +198,7 @@ ROLES = {
 # Of foldb's own operations, who may use them with the table Cars; all others are an administrator's alone.
 ALL = {"a reader", "a writer", "an administrator"}
 OWN = {
+    "CapacityPartitions": ALL,
     "Changes": {role for role in ROLES if role.startswith(("a reader", "a writer", "an administrator"))},
     "DescribeAlarms": ALL,
     "DescribeSubscription": ALL,

@@ -389,7 +389,10 @@ FIRST_RELEASE: list[tuple[Any, Any]] = [
         messages.encode_scan(ScanRequest(7, None, start=(b"a", b"b"))),
         [None, 7, None, 0, 1, [b"a", b"b"], None, False, False, False, False, None],
     ),
-    (messages.FEED_REQUEST.encode(ReadChanges(7, 10**26)), [0, 7, str(10**26), None, None, 1000, 2**20, 0]),
+    (
+        messages.FEED_REQUEST.encode(ReadChanges(7, 10**26)),
+        [0, 7, str(10**26), None, None, 1000, 2**20, 0, None],
+    ),
     (messages.FEED_REQUEST.encode(CountChanges(7, 1, 2)), [3, 7, "1", "2"]),
     (
         messages.FEED_ANSWER.encode(Changes([CHANGE], 2, 0, is_end=True, time=9)),
@@ -400,9 +403,10 @@ FIRST_RELEASE: list[tuple[Any, Any]] = [
             "0",
             True,
             9,
+            False,
         ],
     ),
-    (messages.FEED_ANSWER.encode(Shards([Shard(0, 1, None, 5)], 6)), [2, [[0, "1", None, 5]], 6]),
+    (messages.FEED_ANSWER.encode(Shards([Shard(0, 1, None, 5)], 6)), [2, [[0, "1", None, 5, [0]]], 6]),
     (
         messages.encode_outcome(Completed(progressed=True, change=CHANGE)),
         [5, True, [1, b"a", b"b", None, b"{}", str(10**26), 5, CONTEXT.in_first_layout()]],

@@ -88,6 +88,21 @@ SUBSCRIBED: dict[str, Any] = {
     "BatchSize": 10,
 }
 
+ALARM: dict[str, Any] = {
+    **ON_TABLE,
+    "MetricName": "ThrottledRequests",
+    "Operation": "PutItem",
+    "Statistic": "Sum",
+    "Threshold": 1,
+    "ComparisonOperator": "GreaterThanThreshold",
+    "Period": 60,
+    "EvaluationPeriods": 3,
+    "DatapointsToAlarm": 2,
+    "TreatMissingData": "notBreaching",
+    "States": ["ALARM", "OK"],
+    "Subscription": {"Sink": {"Kind": "kinesis", "StreamArn": KINESIS}},
+}
+
 
 # The objects that the samples use, in the order of their creation.
 def make_buckets(folder: Path) -> Path:
@@ -105,6 +120,7 @@ MADE: list[tuple[str, dict[str, Any]]] = [
     ("CreateBackup", {**ON_TABLE, "BackupName": "backup"}),
     ("UpdateContinuousBackups", RECOVERABLE),
     (ADMIN_API + "CreateSubscription", SUBSCRIBED),
+    (ADMIN_API + "PutAlarm", {**ALARM, "AlarmName": "alarm"}),
 ]
 
 SCALING: dict[str, Any] = {
@@ -440,6 +456,19 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ),
     ("Foldb_20261121.TableDifferences", {**ON_TABLE, "From": "-0", "To": "-0", "Limit": 2, "Next": "0.0.0"}),
     ("Foldb_20261121.TableDifferences", {**ON_TABLE, "From": "-0", "OtherTable": "other", "Next": "1"}),
+    (ADMIN_API + "PutAlarm", {**ALARM, "AlarmName": "other"}),
+    (ADMIN_API + "DescribeAlarms", {"AlarmName": "alarm"}),
+    (ADMIN_API + "DeleteAlarm", {"AlarmName": "alarm"}),
+    (
+        ADMIN_API + "Metrics",
+        {
+            **ON_TABLE,
+            "MetricName": "UserErrors",
+            "StartTime": 0,
+            "EndTime": 1_800_000_000_000,
+            "Period": 3600,
+        },
+    ),
     ("Foldb_20261121.Heat", {**ON_TABLE, "BucketMs": 60_000, "Buckets": 5, "Limit": 2}),
     ("Foldb_20261121.IndexProgress", ON_TABLE),
     ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),

@@ -203,4 +203,5 @@ def test_a_set_larger_than_any_item_is_refused_unexamined(inside: Inside) -> Non
         assert (400, "Item size has exceeded the maximum allowed size") == (status, answer["message"])
         return taken
 
-    assert refused(210_000) == refused(420_000)
+    # Some steps are those of a timer of the server, or of its first request.
+    assert abs(refused(210_000) - refused(420_000)) < 100
