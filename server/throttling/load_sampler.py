@@ -39,6 +39,7 @@ from .meters import Access
 
 _ONE_IN: Final = 4
 _SAMPLES: Final = 1024
+_WRITES: Final = (Put, Update, Delete)
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ class SampledPartition:
         self.scan: Callable[[ScanRequest, OnPage], None] = partition.scan
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
-        if isinstance(command, Put | Update | Delete):
+        if isinstance(command, _WRITES):
             if not self._sampler.skips():
                 done = partial(self._written, (command.table, command.pk, command.sk), done)
         elif isinstance(command, Transact) and not self._sampler.skips():
