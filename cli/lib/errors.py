@@ -127,6 +127,7 @@ def of_foldb(error: FoldbError) -> CommandError:
 
 
 _SYSTEM_STEPS = {
+    errno.ENOENT: "give the path of an existing file or folder",
     errno.EACCES: "run as its owner, or give another path",
     errno.EPERM: "run as its owner, or give another path",
     errno.EROFS: "`foldb log` and `foldb verify` only read; for other commands copy the folder to a writable disk",
@@ -144,6 +145,7 @@ def of_system(error: OSError) -> CommandError:
 
 
 _NEXT_STEPS = (
+    ("Requested resource not found: Alarm", "`foldb alarm list` lists the alarms."),
     ("Requested resource not found: Subscription", "`foldb trigger list` lists the triggers."),
     ("Subscription already exists", "Change it with `foldb trigger add NAME --replace`."),
     ("TableNames cannot be changed", "Remove it with `foldb trigger remove`, and add it again."),

@@ -46,7 +46,7 @@ def test_an_alarm_is_added_listed_described_and_removed(cars: Foldb) -> None:
         ((*ADD, "--comparison", "=", "--file", "x"), ExitCode.USAGE, "write >, >=, < or <="),
         ((*ADD[:-1], "much", "--file", "x"), ExitCode.USAGE, "write a number"),
         ((*ADD, "--statistic", "p99", "--file", "x"), ExitCode.INVALID, "Statistic is one of Sum"),
-        (("alarm", "describe", "none"), ExitCode.NOT_FOUND, "none not found"),
+        (("alarm", "describe", "none"), ExitCode.NOT_FOUND, "`foldb alarm list` lists the alarms."),
     ],
 )
 def test_a_wrong_alarm_is_refused(cars: Foldb, words: tuple[str, ...], code: ExitCode, says: str) -> None:
