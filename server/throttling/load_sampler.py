@@ -1,6 +1,6 @@
 """A sample of the requests to tables and global indexes: the load of each capacity partition, and its keys.
 
-    request ──► SampledPartition ──► metered partition ──► answer ──► one in four: its key and its units
+    request ──► SampledPartition ──► metered partition ──► answer ──► one in eight: its key and its units
 
 Refused requests count too, because they are the demand that a split has to serve. The sampler keeps the units of all
 samples since the last look, and the keys of at most 1,024 of them, chosen with equal chances.
@@ -37,7 +37,8 @@ from ...model.keys import key_hash
 from ...model.partition_splits import WeightedKey
 from .meters import Access
 
-_ONE_IN: Final = 4
+_BITS: Final = 3
+_ONE_IN: Final = 1 << _BITS
 _SAMPLES: Final = 1024
 _WRITES: Final = (Put, Update, Delete)
 
@@ -58,19 +59,30 @@ class PartLoad:
 
 
 class LoadSampler:
-    """Samples requests at random."""
+    """Samples one of each eight requests, at random.
+
+    Attributes:
+        left: The number of requests until the next sample. A caller counts it down without a call.
+    """
 
     def __init__(self, dice: random.Random) -> None:
+        self.left = 0
         self._dice = dice
-        self._skip = 0
+        self._place = _ONE_IN - 1  # of the last sample in its eight
         self._loads: dict[tuple[int, str | None, Access], PartLoad] = {}
+
+    def begin(self) -> None:
+        """Choose the sample after this one."""
+        place = self._dice.getrandbits(_BITS)
+        self.left = _ONE_IN - 1 - self._place + place
+        self._place = place
 
     def skips(self) -> bool:
         """Return whether the next request is not sampled."""
-        self._skip -= 1
-        if self._skip >= 0:
+        self.left -= 1
+        if self.left >= 0:
             return True
-        self._skip = self._dice.randrange(2 * _ONE_IN - 1)
+        self.begin()
         return False
 
     def note(
@@ -124,7 +136,10 @@ class SampledPartition:
         self._partition.submit(command, size, done)
 
     def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
-        if not self._sampler.skips():
+        sampler = self._sampler
+        sampler.left -= 1
+        if sampler.left < 0:
+            sampler.begin()
             done = partial(self._read, (table, pk, sk), consistent, done)
         self._partition.get(table, pk, sk, consistent, done)
 

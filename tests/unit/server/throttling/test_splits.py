@@ -56,8 +56,8 @@ class Server:
         while self.ledger.now < end:
             self.ledger.now += self.policy.look_ms
             for table, pk, sk, units in loads:
-                for _ in range(25):  # the sampler takes one request in four
-                    half_units = 2 * units * self.policy.look_ms // 1000 // 100
+                for _ in range(25):  # the sampler takes one request in eight
+                    half_units = 2 * units * self.policy.look_ms // 1000 // 200
                     self.sampler.note(table, None, access, pk, sk, half_units)
             self.look()
 
