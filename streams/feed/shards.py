@@ -16,7 +16,9 @@ dropped from memory; such a shard begins with its first captured change.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...materializer.feed_requests import Shard
@@ -27,6 +29,8 @@ from ...model.keys import key_hash
 from ...model.sequence_numbers import SequenceNumber
 
 _SHARD_ID = re.compile(r"shardId-([0-9]{20})-([0-9a-f]{4})([0-9a-f]{4,12})(?:-([0-9a-f]{4,8}))?")
+
+_period = attrgetter("period")
 
 
 class ShardName(NamedTuple):
@@ -42,7 +46,7 @@ class KeyRange(NamedTuple):
     """A range of the keys of a stream's table, which has shards of its own: 0 has all keys, and each split makes two.
 
     Attributes:
-        path: The ids of the ranges that were divided to make this one, and its own.
+        parent: The id of the range that was divided to make this one; None for range 0.
         low: The boundary below its first key.
         high: The boundary above its last key.
         period: The index of the period in which it begins.
@@ -50,7 +54,7 @@ class KeyRange(NamedTuple):
         last: The last one before a split ends it, or the stream is disabled; None while it is open.
     """
 
-    path: list[int]
+    parent: int | None
     low: Boundary
     high: Boundary
     period: int
@@ -126,15 +130,17 @@ def read_shard_id(text: str) -> ShardName | None:
 
 def key_ranges(stream: CapturePeriod) -> list[KeyRange]:
     """Return the ranges of a stream in one partition, by id: range 0, and two of each split."""
-    ranges = [KeyRange([0], LOWEST, HIGHEST, 0, stream.begun, stream.ended)]
+    ranges = [KeyRange(None, LOWEST, HIGHEST, 0, stream.begun, stream.ended)]
+    present, lows = [0], [LOWEST]  # the ranges that are not divided, in the order of their keys
     for split in stream.splits:
-        boundary = split.boundary
-        [parent] = [each for each in ranges if each.last == stream.ended and each.low < boundary < each.high]
-        ranges[parent.path[-1]] = parent._replace(last=split.sequence_number - 1)
+        index = bisect_right(lows, split.boundary) - 1
+        parent = ranges[present[index]]
+        ranges[present[index]] = parent._replace(last=split.sequence_number - 1)
         period = period_of(split.time_ms, stream.label, stream.shard_ms)
-        for low, high in ((parent.low, boundary), (boundary, parent.high)):
-            path = [*parent.path, len(ranges)]
-            ranges.append(KeyRange(path, low, high, period, split.sequence_number, stream.ended))
+        for low, high in ((parent.low, split.boundary), (split.boundary, parent.high)):
+            ranges.append(KeyRange(present[index], low, high, period, split.sequence_number, stream.ended))
+        present[index : index + 1] = len(ranges) - 2, len(ranges) - 1
+        lows.insert(index + 1, split.boundary)
     return ranges
 
 
@@ -148,7 +154,8 @@ def shards(starts: Iterable[ShardStart], stream: CapturePeriod, *, trim_horizon:
     """
     rolls = _rolls(starts, stream)
     found = []
-    for range_ in key_ranges(stream):
+    ranges = key_ranges(stream)
+    for range_id, range_ in enumerate(ranges):
         period, first = range_.period, range_.first
         while True:
             roll = _next_roll(rolls, range_, period)
@@ -156,7 +163,7 @@ def shards(starts: Iterable[ShardStart], stream: CapturePeriod, *, trim_horizon:
             is_end = roll is None and stream.ended is not None and last == stream.ended
             if last is None or last > trim_horizon or is_end:
                 begun = begun_ms(stream.label, stream.shard_ms, period)
-                found.append(Shard(period, first, last, begun, range_.path))
+                found.append(Shard(period, first, last, begun, _path(ranges, range_id)))
             if roll is None:
                 break
             period, first = roll.period, roll.sequence_number
@@ -184,9 +191,17 @@ def _rolls(starts: Iterable[ShardStart], stream: CapturePeriod) -> list[ShardSta
     return [each for each in starts if each.stream == stream.label and each.period]
 
 
-def _next_roll(rolls: Iterable[ShardStart], range_: KeyRange, period: int) -> ShardStart | None:
+def _next_roll(rolls: Sequence[ShardStart], range_: KeyRange, period: int) -> ShardStart | None:
     """Return the first change in this partition that belongs to a later period of a range."""
-    for roll in rolls:
-        if roll.period > period:
-            return roll if range_.last is None or roll.sequence_number <= range_.last else None
-    return None
+    index = bisect_right(rolls, period, key=_period)
+    if index == len(rolls) or (range_.last is not None and rolls[index].sequence_number > range_.last):
+        return None
+    return rolls[index]
+
+
+def _path(ranges: Sequence[KeyRange], range_id: int) -> list[int]:
+    """Return the ids of the ranges that were divided to make a range, and its own."""
+    path = [range_id]
+    while (parent := ranges[path[-1]].parent) is not None:
+        path.append(parent)
+    return path[::-1]

@@ -60,8 +60,8 @@ BUGS = [
         "a split closes no shard",
         """
 @ streams/feed/shards.py
--        ranges[parent.path[-1]] = parent._replace(last=split.sequence_number - 1)
-+        ranges[parent.path[-1]] = parent._replace(last=split.sequence_number)
+-        ranges[present[index]] = parent._replace(last=split.sequence_number - 1)
++        ranges[present[index]] = parent._replace(last=split.sequence_number)
 """,
         SHARDS,
     ),

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from foldb.materializer.feed_requests import Changes, ListShards, ReadChanges, Shard
+from foldb.materializer.fold.feed.capture import CapturePeriod, ShardSplit
 from foldb.model.capacity_partitions import Boundary
+from foldb.model.key_schema import KeySchema
 from foldb.model.keys import key_hash
 from foldb.model.throughput import partition_map
+from foldb.streams.feed.shards import shard_end
 from tests.unit.materializer.splitting import split_command
 from tests.unit.streams.feed.bench import SHARD_MS, Bench
 from tests.unit.streams.feed.life import Entry, Life
@@ -189,3 +192,30 @@ def test_the_shards_of_a_disabled_stream_all_end(bench: Bench) -> None:
     shards = bench.answer(ListShards(table, label)).shards
     assert 3 == len(shards)
     assert all(bench.read(table, shard.first - 1, stream=label, shard=shard.key).is_over for shard in shards)
+
+
+class CountedBoundary(Boundary):
+    """A boundary that counts its comparisons."""
+
+    comparisons = 0
+
+    def __lt__(self, other: Any) -> bool:
+        CountedBoundary.comparisons += 1
+        return super().__lt__(other)
+
+    def __gt__(self, other: Any) -> bool:
+        CountedBoundary.comparisons += 1
+        return super().__gt__(other)
+
+
+def test_the_end_of_a_shard_is_found_among_many_splits() -> None:
+    """Each GetRecords asks for it, on the server's loop."""
+    dice = random.Random(1)
+    splits = [ShardSplit(2 + nth, 0, CountedBoundary(dice.randrange(1, HASHES))) for nth in range(1000)]
+    key = KeySchema.from_json([["pk", "S", "HASH"]])
+    stream = CapturePeriod(1, 1000, "T", key, None, SHARD_MS, 1, splits=tuple(splits))
+    CountedBoundary.comparisons = 0
+
+    assert 1 == shard_end((), stream, (0, 0))[0]
+
+    assert CountedBoundary.comparisons < 20 * len(splits)
