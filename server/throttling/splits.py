@@ -147,10 +147,10 @@ class SplitProposer:
             for table in list(self._state.tables.values())
             for part in parts_of(table.definition)
         ]
+        parts = [part for part in parts if len(part.map.partitions) < PARTITIONS_MAX]
         for part in parts:
-            if len(part.map.partitions) < PARTITIONS_MAX:
-                for partition, boundary in self._too_few(part):
-                    yield part, partition, boundary, "throughput"
+            for partition, boundary in self._too_few(part):
+                yield part, partition, boundary, "throughput"
         for part, partition, keys in self._hot(parts, elapsed_ms):
             yield part, partition, self._divide(part, partition, keys), "heat"
         for part in parts:

@@ -9,10 +9,12 @@ import pytest
 from foldb.log.commands import DefineTable
 from foldb.materializer.fold.outcomes import TableDefined
 from foldb.materializer.fold.state import Table
+from foldb.model import capacity_partitions
 from foldb.model.capacity_partitions import Boundary, CapacityPartition, PartitionMap
 from foldb.model.keys import key_hash
 from foldb.model.partition_splits import KEEP_PARTITIONS, WeightedKey, dividing_boundary
 from foldb.model.throughput import partition_map
+from foldb.server.throttling import splits
 from foldb.server.throttling.load_sampler import LoadSampler
 from foldb.server.throttling.meters import Access
 from foldb.server.throttling.splits import SplitPolicy, SplitProposer, stores_of_part
@@ -184,6 +186,20 @@ def test_heat_that_pauses_begins_again() -> None:
         server.pass_time(2 * MINUTE)
 
     assert 0 == server.proposals
+
+
+def test_nothing_is_proposed_to_a_full_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold would refuse each of the proposals, in the log, and they would never end."""
+    for module in (capacity_partitions, splits):
+        monkeypatch.setattr(module, "PARTITIONS_MAX", 2)
+    server = Server()
+    table = created(server)
+    fill(server, table, ((f"pk {n}", "a") for n in range(64)))
+
+    server.pass_time(60 * MINUTE, *((table.definition.id, b"%d" % n, b"", 1000) for n in range(10)))
+
+    assert 2 == len(own_map(table).partitions)
+    assert 1 == server.proposals
 
 
 def test_a_year_without_a_reason_has_no_split() -> None:
