@@ -240,7 +240,7 @@ class MeteredPartition:
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
         """Read a page of one item collection."""
-        metered = self._metered(request, request.pk, done)
+        metered = self._metered(request, (request.pk, request.low), done)
         if metered is not None:
             self._partition.query(request, metered)
 
@@ -250,14 +250,16 @@ class MeteredPartition:
         if metered is not None:
             self._partition.scan(request, metered)
 
-    def _metered(self, request: QueryRequest | ScanRequest, pk: bytes | None, done: OnPage) -> OnPage | None:
+    def _metered(
+        self, request: QueryRequest | ScanRequest, first: EntryKey | None, done: OnPage
+    ) -> OnPage | None:
         """Return the callback that takes the cost of a page; None if the page is refused."""
         meters = self._meters(request.table)
         if meters is None:
             return done
         index = request.index if request.index in meters.indexes else None
         part = meters.own if index is None else meters.indexes[index]
-        partition = None if pk is None else (part.recent.get(pk) or part.at(pk, b"")).read
+        partition = None if first is None else (part.recent.get(first[0]) or part.at(*first)).read
         now_ms = int(self._seconds() * 1000)
         limit = part.read.limit_at(partition, now_ms)
         if limit is None:

@@ -8,12 +8,16 @@ import pytest
 from foldb.log.commands import Context, Position, Put, Update
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
 from foldb.materializer.fold.storage import Stored
+from foldb.materializer.partition import Page, QueryRequest
+from foldb.model.capacity_partitions import Boundary
 from foldb.model.errors import ConditionalCheckFailedError, ProvisionedThroughputExceededError, RequestError
+from foldb.model.keys import key_hash
 from foldb.model.values import dump
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
 from foldb.server.throttling.meters import Policy
 from tests.support.tables import table_request
 from tests.unit.materializer.ledger import Ledger, define
+from tests.unit.materializer.splitting import split_command
 from tests.unit.server.routing.fake_partitions import FakePartition
 
 KEY = b"pk", b""
@@ -61,6 +65,13 @@ class Metered:
     def update(self, outcome: Outcome) -> None:
         self.fixed.outcome = outcome
         self.partition.submit(Update(self.table, *KEY, CONTEXT), 1, lambda *_: None)
+
+    def query(self, pk: bytes, low: bytes) -> bool:
+        """Query from a sort key on, and return whether that is refused."""
+        answers: list[Page | RequestError] = []
+        request = QueryRequest(self.table, None, pk, low, None)
+        self.partition.query(request, lambda page, _: answers.append(page))
+        return any(isinstance(answer, RequestError) for answer in answers)
 
     def applied(self, old: int, new: int) -> Applied:
         before, after = ((b"{}", size) if size else None for size in (old, new))
@@ -207,3 +218,22 @@ def test_a_capacity_partition_of_an_index_refills() -> None:
     assert "IndexWriteKeyRangeThroughputExceeded" == table.write("red", 1)
     table.now = 0.11
     assert table.write("red", 1) is None
+
+
+def test_a_query_draws_on_the_partition_of_its_first_key() -> None:
+    """So a collection that is divided by sort key serves more queries than one capacity partition."""
+    request = table_request("T", "pk:S", "sk:S")
+    table = Metered(**{name: request[name] for name in ("KeySchema", "AttributeDefinitions")})
+    hash_ = key_hash(table.table, b"day")
+    definition = table.ledger.state.tables[table.table].definition
+    table.ledger.fold(split_command(definition, 0, Boundary(hash_, b"day", b"m")))
+    table.now = 1.0
+    table.partition.get(table.table, b"day", b"a", True, lambda *_: None)
+    own = table.partition._tables[table.table].own
+    low, high = own.at(b"day", b"a").read, own.at(b"day", b"x").read
+    low.balance = 0
+
+    refused = [table.query(b"day", first) for first in (b"", b"l", b"m", b"x")]
+
+    assert high.balance > 0
+    assert [True, True, False, False] == refused
