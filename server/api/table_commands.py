@@ -14,7 +14,7 @@ import orjson
 
 from ...log.commands import DefineTable
 from ...materializer.fold.outcomes import Failed, Outcome, Refused, Skipped, TableDefined
-from ...materializer.fold.state import Table
+from ...materializer.fold.state import HISTORY_LEVEL, Table
 from ...materializer.partition import ResultPosition
 from ...model import table_requests
 from ...model.descriptions import describe
@@ -192,7 +192,8 @@ def _submit(
 ) -> None:
     if "StreamSpecification" in body:
         body = {**body, SHARD_AGE: database.settings.shard_age_ms}
-    if operation == "UpdateTable" and database.settings.throttle:
+    # Below that level no split follows, and an older release would ignore the member.
+    if operation == "UpdateTable" and database.settings.throttle and database.state.level >= HISTORY_LEVEL:
         body = {**body, KEEP_PARTITIONS: True}
     request = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     settle = database.settings.table_delay_ms > 0

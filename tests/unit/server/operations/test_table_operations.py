@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import foldb
+from foldb.model.throughput import partition_map
 from tests.support.raw import ask
 from tests.support.served import served
 from tests.support.tables import MakeTable, table_request
@@ -526,3 +527,20 @@ def test_a_delayed_control_plane_hides_a_new_table_at_first(tmp_path: Path) -> N
             TableName="Late", WaiterConfig={"Delay": 0.05, "MaxAttempts": 100}
         )
         late.close()
+
+
+@pytest.mark.parametrize(("level", "partitions"), [(4, 6), (5, 1)])
+def test_partitions_are_kept_in_logs_that_can_have_splits(level: int, partitions: int) -> None:
+    """Below level 5 older releases read the log, and fold the request without the member that keeps them."""
+    inside = Inside(throttle=True)
+    inside.ask(
+        "CreateTable",
+        table_request("Orders", "pk:S", BillingMode="PROVISIONED", ProvisionedThroughput=UNITS),
+    )
+    inside.node.state.level = level
+
+    more = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5500}
+    inside.ask("UpdateTable", {"TableName": "Orders", "ProvisionedThroughput": more})
+
+    [table] = inside.node.state.tables.values()
+    assert partitions == len(partition_map(table.definition, table.definition).partitions)
