@@ -158,24 +158,24 @@ class SampledPartition:
         self._sampler.note(key[0], None, access, key[1], key[2], half_units)
 
     def _written(self, key: EncodedKey, done: OnOutcome, outcome: Outcome, position: ResultPosition) -> None:
-        units = 1
+        half_units = 2
         if isinstance(outcome, Applied):
-            units = outcome.units.table
+            half_units = outcome.units.half_units
         elif isinstance(outcome, Refused):
-            units = max(1, outcome.units)
-        self._note(Access.WRITE, key, 2 * units)
+            half_units = max(2, 2 * outcome.units)
+        self._note(Access.WRITE, key, half_units)
         done(outcome, position)
 
     def _transacted(
         self, keys: Sequence[EncodedKey], done: OnOutcome, outcome: Outcome, position: ResultPosition
     ) -> None:
-        units = (
-            [each.units.table for each in outcome.actions]
+        half_units = (
+            [each.units.half_units for each in outcome.actions]
             if isinstance(outcome, Transacted)
-            else [2] * len(keys)
+            else [4] * len(keys)
         )
-        for key, each in zip(keys, units, strict=True):
-            self._note(Access.WRITE, key, 2 * each)
+        for key, each in zip(keys, half_units, strict=True):
+            self._note(Access.WRITE, key, each)
         done(outcome, position)
 
     def _read(

@@ -127,7 +127,7 @@ class SplitProposer:
                 yield
             elif self._state.level >= HISTORY_LEVEL and part.definition.status == "ACTIVE":
                 found.setdefault((part.own.id, partition.id, reason), (part, partition, boundary))
-        self._since = {condition: self._since.get(condition, now_ms) for condition in found}
+        self._since = {condition: min(self._since.get(condition, now_ms), now_ms) for condition in found}
         divided = set[tuple[int, int]]()
         for condition, (part, partition, boundary) in found.items():
             is_due = now_ms - self._since[condition] >= self._policy.delay_ms
@@ -176,7 +176,7 @@ class SplitProposer:
         by_name = {(part.definition.id, part.index): part for part in parts}
         for (table_id, index, access), load in self._sampler.take().items():
             part = by_name.get((table_id, index))
-            if part is None or not elapsed_ms:
+            if part is None or elapsed_ms <= 0:
                 continue
             most = 2 * (READ_UNITS_MAX if access is Access.READ else WRITE_UNITS_MAX)
             keys: dict[int, list[WeightedKey]] = defaultdict(list)

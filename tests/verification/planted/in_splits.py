@@ -98,8 +98,8 @@ BUGS = [
         "heat that pauses is counted on",
         """
 @ server/throttling/splits.py
--        self._since = {condition: self._since.get(condition, now_ms) for condition in found}
-+        self._since |= {condition: self._since.get(condition, now_ms) for condition in found}
+-        self._since = {condition: min(self._since.get(condition, now_ms), now_ms) for condition in found}
++        self._since |= {condition: min(self._since.get(condition, now_ms), now_ms) for condition in found}
 """,
         PROPOSALS,
     ),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import DefineTable
-from foldb.materializer.fold.outcomes import TableDefined
+from foldb.log.commands import DefineTable, Position
+from foldb.materializer.fold.outcomes import Applied, TableDefined
 from foldb.materializer.fold.state import Table
 from foldb.model import capacity_partitions
 from foldb.model.capacity_partitions import Boundary, CapacityPartition, PartitionMap
@@ -15,10 +15,11 @@ from foldb.model.keys import key_hash
 from foldb.model.partition_splits import KEEP_PARTITIONS, WeightedKey, dividing_boundary
 from foldb.model.throughput import partition_map
 from foldb.server.throttling import splits
-from foldb.server.throttling.load_sampler import LoadSampler
+from foldb.server.throttling.load_sampler import LoadSampler, SampledPartition
 from foldb.server.throttling.meters import Access
 from foldb.server.throttling.splits import SplitPolicy, SplitProposer, stores_of_part
 from tests.unit.materializer.ledger import Ledger, define, index_request, put
+from tests.unit.server.routing.fake_partitions import FakePartition
 
 MINUTE = 60_000
 POLICY = SplitPolicy(delay_ms=5 * MINUTE, partition_bytes=10_000, heat_percent=80)
@@ -186,6 +187,35 @@ def test_heat_that_pauses_begins_again() -> None:
         server.pass_time(2 * MINUTE)
 
     assert 0 == server.proposals
+
+
+def test_the_delay_begins_again_when_the_clock_is_set_back() -> None:
+    server = Server()
+    table = created(server)
+    more = {"ReadCapacityUnits": 10, "WriteCapacityUnits": 1500}
+    server.ledger.fold(
+        define("UpdateTable", table.definition.id, {"ProvisionedThroughput": more, KEEP_PARTITIONS: True})
+    )
+    now = server.ledger.now
+    for minute in (60, *range(7)):
+        for _ in server.proposer.look(now + minute * MINUTE):
+            pass
+
+    assert 1 == server.proposals
+
+
+def test_the_writes_of_local_indexes_are_load_of_their_table() -> None:
+    server = Server()
+    table = created(server)
+    write = put(table, {"pk": {"S": "a"}, "sk": {"S": "b"}})
+    partition = FakePartition(0, server.ledger.state.tables)
+    written = Applied(write, None, (b"{}", 100), 1, 1, local={"by-n": 3})
+    partition.submit = lambda command, size, done: done(written, Position(0, 0))  # type: ignore[method-assign]
+
+    SampledPartition(partition, server.ledger.state, server.sampler).submit(write, 100, lambda *_: None)
+
+    [load] = server.sampler.take().values()
+    assert [(b"a", b"b", 8)] == load.keys
 
 
 def test_nothing_is_proposed_to_a_full_map(monkeypatch: pytest.MonkeyPatch) -> None:
