@@ -8,11 +8,12 @@ change of an item, which a trigger delivers to a sink.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from ...model.errors import ValidationError
+from ...model.numbers import canonical
 from ...model.values import Item
 from .metrics import METRICS
 from .minutes import Minute, Series
@@ -32,6 +33,7 @@ STATISTICS: Final = ("Sum", "Average", "Minimum", "Maximum", "SampleCount")
 MISSING: Final = ("missing", "notBreaching", "breaching", "ignore")
 _NAME_MAX: Final = 100
 _DAY_S: Final = 86_400
+_EXACT_MAX: Final = 1 << 53  # JSON has no larger whole numbers that are exact
 _DIMENSIONS: Final = ("TableName", "GlobalSecondaryIndexName", "Operation")
 
 
@@ -187,7 +189,7 @@ class Alarm:
 
 
 def _shown(value: Decimal) -> str:
-    return f"{round(value, 3).normalize():f}"
+    return canonical(f"{value:.3f}")
 
 
 def to_json(item: Item) -> dict[str, Any]:
@@ -198,8 +200,8 @@ def to_json(item: Item) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if "N" not in value:
         return next(iter(value.values()))
-    number = Decimal(value["N"])
-    return int(number) if number == number.to_integral_value() else float(number)
+    number = float(value["N"])
+    return int(number) if number.is_integer() and abs(number) < _EXACT_MAX else number
 
 
 def _text(body: dict[str, Any], name: str, default: str | None = None) -> str:
@@ -224,10 +226,8 @@ def _integer(body: dict[str, Any], name: str, default: int) -> int:
 
 
 def _number(body: dict[str, Any], name: str) -> Decimal:
+    value = body.get(name)
     try:
-        number = Decimal(str(body.get(name)))
-    except InvalidOperation:
-        number = Decimal("NaN")
-    if not number.is_finite() or isinstance(body.get(name), bool):
-        raise ValidationError(f"{name} is a number")
-    return number
+        return Decimal(canonical("" if isinstance(value, bool) else str(value)))
+    except ValidationError:
+        raise ValidationError(f"{name} is a number that an item can hold") from None

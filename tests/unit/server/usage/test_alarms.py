@@ -104,6 +104,10 @@ def test_an_alarm_selects_its_dimensions() -> None:
         {"Statistic": "p99"},
         {"Threshold": None},
         {"Threshold": "NaN"},
+        {"Threshold": True},
+        {"Threshold": [1]},
+        {"Threshold": "1e999999"},
+        {"Threshold": "1" * 39},
         {"Period": 90},
         {"Period": 3600, "EvaluationPeriods": 25},
         {"DatapointsToAlarm": 2},
@@ -251,3 +255,19 @@ def test_an_item_that_is_no_alarm_stops_no_other(inside: Inside) -> None:
     pass_minute(inside)
 
     assert transitions(inside)[-1] == "ALARM"
+
+
+def test_a_large_threshold_stops_no_other_alarm(inside: Inside) -> None:
+    assert put_alarm(inside, AlarmName="ample", Threshold=1e30)[0] == 200
+    put_alarm(inside)
+    number = {"N": "1" + "0" * 120}
+    broken = {"AlarmName": {"S": "broken"}, "MetricName": {"S": "UserErrors"}, "StateValue": {"S": "OK"}}
+    item = broken | {"Threshold": number, "Note": number}
+    assert inside.ask("PutItem", {"TableName": "foldb-alarms", "Item": item})[0] == 200
+    write(inside, 4)
+    pass_minute(inside)
+
+    assert transitions(inside)[-1] == "ALARM"
+    status, body = inside.ask(f"{ADMIN}DescribeAlarms", {})
+    assert 200 == status
+    assert [1e30, 1e120, 3] == [each["Threshold"] for each in body["Alarms"]]
