@@ -90,7 +90,7 @@ class AlarmService:
 
         Raises:
             ValidationError: A member is invalid, or the table of alarms is a table of something else.
-            ResourceInUseError: The alarm exists.
+            ResourceInUseError: The alarm exists, or a trigger of other tables has the name of the alarm's trigger.
             ResourceNotFoundError: The alarm's table does not exist.
         """
         alarm = Alarm.of_request(dict(body))
@@ -107,15 +107,14 @@ class AlarmService:
             raise ResourceInUseError(f"Alarm already exists: {alarm.name}")
         item = alarm.to_item() | _state("INSUFFICIENT_DATA", "not evaluated yet", self._database.clock())
         name = trigger_name(alarm.name)
-        if (
-            name not in self._database.state.subscriptions
-        ):  # else an earlier request ended before the item was put
-            chosen = settings | {
-                "TableNames": [TABLE],
-                "Start": {"At": "NOW"},
-                "Filter": _filter(alarm.name, states),
-            }
-            await self._triggers.create(name, chosen, context)
+        if self._has_trigger(alarm.name):  # the item was removed, or a request ended before it
+            await self._triggers.remove(name, context)
+        chosen = settings | {
+            "TableNames": [TABLE],
+            "Start": {"At": "NOW"},
+            "Filter": _filter(alarm.name, states),
+        }
+        await self._triggers.create(name, chosen, context)
         pk, size = alarm.name.encode(), item_size(item, self._database.limits)
         command = Put(self._id, pk, b"", dump(item), size, context, _ABSENT)
         await self._submit(command, size)
@@ -129,7 +128,7 @@ class AlarmService:
         """
         items = {alarm.name: item for item, alarm in await self._alarms()}
         if name is not None and name not in items:
-            raise ResourceNotFoundError(f"Requested resource not found: Alarm: {name} not found")
+            raise _not_found(name)
         return [self._described(items[each]) for each in sorted(items) if name in (None, each)]
 
     async def remove(self, name: str, context: Context) -> None:
@@ -138,9 +137,12 @@ class AlarmService:
         Raises:
             ResourceNotFoundError: No alarm has the name.
         """
-        await self.describe(name)
-        await self._submit(Delete(self._id, name.encode(), b"", context), len(name))
-        if trigger_name(name) in self._database.state.subscriptions:
+        is_kept = await self._item(name) is not None  # an item that was edited may be no alarm
+        if not is_kept and not self._has_trigger(name):
+            raise _not_found(name)
+        if is_kept:
+            await self._submit(Delete(self._id, name.encode(), b"", context), len(name))
+        if self._has_trigger(name):
             await self._triggers.remove(trigger_name(name), context)
 
     async def evaluate(self, now_ms: int) -> None:
@@ -249,6 +251,11 @@ class AlarmService:
     async def _item(self, name: str) -> Item | None:
         return next((item for item in await self._items() if item[KEY]["S"] == name), None)
 
+    def _has_trigger(self, name: str) -> bool:
+        """Return whether an alarm has a trigger. A trigger of other tables may have its name."""
+        subscription = self._database.state.subscriptions.get(trigger_name(name))
+        return subscription is not None and [table for table, _ in subscription.tables] == [TABLE]
+
     async def _submit(self, command: Put | Update | Delete | DefineTable, size: int) -> None:
         await AsyncPartition(self._database.partition).submit(command, size)
 
@@ -262,6 +269,10 @@ class AlarmService:
 def trigger_name(alarm: str) -> str:
     """Return the name of the trigger of an alarm."""
     return f"alarm-{alarm}"
+
+
+def _not_found(name: str) -> ResourceNotFoundError:
+    return ResourceNotFoundError(f"Requested resource not found: Alarm: {name} not found")
 
 
 def _filter(name: str, states: list[str]) -> dict[str, Any]:

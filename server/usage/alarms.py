@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ...model.errors import ValidationError
 from ...model.numbers import canonical
+from ...model.tables import name_of
 from ...model.values import Item
 from .metrics import METRICS
 from .minutes import Minute, Series
@@ -95,7 +96,7 @@ class Alarm:
             periods,
             datapoints,
             _one_of(body, "TreatMissingData", MISSING, "missing"),
-            table,
+            name_of(table),
             index,
             operation,
         )

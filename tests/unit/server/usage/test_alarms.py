@@ -271,3 +271,44 @@ def test_a_large_threshold_stops_no_other_alarm(inside: Inside) -> None:
     status, body = inside.ask(f"{ADMIN}DescribeAlarms", {})
     assert 200 == status
     assert [1e30, 1e120, 3] == [each["Threshold"] for each in body["Alarms"]]
+
+
+def test_an_alarm_that_is_put_again_has_its_new_target(inside: Inside) -> None:
+    put_alarm(inside)
+    key = {"AlarmName": {"S": "busy"}}
+    inside.ask("DeleteItem", {"TableName": "foldb-alarms", "Key": key})
+    sink = SINK | {"Url": "https://example.org/other"}
+
+    status, body = put_alarm(inside, Subscription={"Sink": sink})
+
+    assert (200, sink) == (status, body["Sink"])
+
+
+def test_an_edited_alarm_is_removed_with_its_trigger(inside: Inside) -> None:
+    put_alarm(inside)
+    inside.ask("PutItem", {"TableName": "foldb-alarms", "Item": {"AlarmName": {"S": "busy"}}})
+
+    assert inside.ask(f"{ADMIN}DeleteAlarm", {"AlarmName": "busy"})[0] == 200
+
+    assert not inside.node.state.subscriptions
+    assert inside.ask(f"{ADMIN}DeleteAlarm", {"AlarmName": "busy"})[0] == 400
+
+
+def test_an_alarm_keeps_a_trigger_of_other_tables(inside: Inside) -> None:
+    trigger = {"Name": "alarm-busy", "TableNames": ["Cars"], "Sink": SINK, "Start": {"At": "NOW"}}
+    inside.ask(f"{ADMIN}CreateSubscription", trigger)
+
+    status, body = put_alarm(inside)
+
+    assert status == 400
+    assert "alarm-busy" in body["message"]
+    assert inside.ask(f"{ADMIN}DeleteAlarm", {"AlarmName": "busy"})[0] == 400
+    assert list(inside.node.state.subscriptions) == ["alarm-busy"]
+
+
+def test_an_alarm_finds_its_table_by_an_arn(inside: Inside) -> None:
+    put_alarm(inside, TableName="arn:aws:dynamodb:us-east-1:000000000000:table/Cars")
+    write(inside, 4)
+    pass_minute(inside)
+
+    assert state(inside) == "ALARM"
