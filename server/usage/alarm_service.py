@@ -28,6 +28,7 @@ from ...model.errors import (
 )
 from ...model.key_schema import KeyAttribute
 from ...model.values import Item, dump, item_size
+from ...streams.sinks import sink_kind
 from ..database import Database
 from ..subscriptions.async_partition import AsyncPartition
 from ..subscriptions.service import SubscriptionService
@@ -118,10 +119,10 @@ class AlarmService:
         pk, size = alarm.name.encode(), item_size(item, self._database.limits)
         command = Put(self._id, pk, b"", dump(item), size, context, _ABSENT)
         await self._submit(command, size)
-        return self._described(item)
+        return self._described(item, to_reader=False)
 
-    async def describe(self, name: str | None = None) -> list[dict[str, Any]]:
-        """Return all alarms by name, or one.
+    async def describe(self, name: str | None = None, *, to_reader: bool) -> list[dict[str, Any]]:
+        """Return all alarms by name, or one; with `to_reader` as for a key that does not administer triggers.
 
         Raises:
             ResourceNotFoundError: No alarm has the name.
@@ -129,7 +130,11 @@ class AlarmService:
         items = {alarm.name: item for item, alarm in await self._alarms()}
         if name is not None and name not in items:
             raise _not_found(name)
-        return [self._described(items[each]) for each in sorted(items) if name in (None, each)]
+        return [
+            self._described(items[each], to_reader=to_reader)
+            for each in sorted(items)
+            if name in (None, each)
+        ]
 
     async def remove(self, name: str, context: Context) -> None:
         """Remove an alarm and its trigger.
@@ -259,10 +264,12 @@ class AlarmService:
     async def _submit(self, command: Put | Update | Delete | DefineTable, size: int) -> None:
         await AsyncPartition(self._database.partition).submit(command, size)
 
-    def _described(self, item: Item) -> dict[str, Any]:
+    def _described(self, item: Item, *, to_reader: bool) -> dict[str, Any]:
         name = trigger_name(item[KEY]["S"])
         subscription = self._database.state.subscriptions.get(name)
         sink = None if subscription is None else subscription.settings["Sink"]
+        if sink is not None:
+            sink = sink_kind(sink).shown_to_readers(sink) if to_reader else sink_kind(sink).shown(sink)
         return to_json(item) | {"Trigger": name, "Sink": sink}
 
 

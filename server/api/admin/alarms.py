@@ -12,6 +12,7 @@ from ...auth.rights import Right
 from ...node import Node
 from ..operation import admin_operation
 from ..reply import Caller
+from .subscriptions import is_reader
 
 
 @admin_operation("PutAlarm", Right.ADMIN)
@@ -21,10 +22,10 @@ async def put_alarm(node: Node, body: dict[str, Any], caller: Caller) -> dict[st
 
 
 @admin_operation("DescribeAlarms", Right.READ)
-async def describe_alarms(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
+async def describe_alarms(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """Return alarms with their states."""
-    name = body.get("AlarmName")
-    return {"Alarms": await node.alarms.describe(None if name is None else _name(body))}
+    name = None if body.get("AlarmName") is None else _name(body)
+    return {"Alarms": await node.alarms.describe(name, to_reader=is_reader(caller))}
 
 
 @admin_operation("DeleteAlarm", Right.ADMIN)

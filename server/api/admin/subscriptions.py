@@ -51,13 +51,13 @@ async def update(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, 
 @admin_operation("DescribeSubscription", Right.READ)
 async def describe(node: Node, body: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """Return a subscription with its settings, checkpoints, lag and metrics."""
-    return described(await node.triggers.describe(_name(body)), to_reader=_is_reader(caller))
+    return described(await node.triggers.describe(_name(body)), to_reader=is_reader(caller))
 
 
 @admin_operation("ListSubscriptions", Right.READ)
 async def list_(node: Node, _: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """Return all subscriptions of the catalog."""
-    to_reader = _is_reader(caller)
+    to_reader = is_reader(caller)
     subscriptions = node.triggers.list()["Subscriptions"]
     return {"Subscriptions": [_flat(each, to_reader=to_reader) for each in subscriptions]}
 
@@ -137,7 +137,7 @@ def described(answer: dict[str, Any], *, to_reader: bool = False) -> dict[str, A
     return _flat(answer["Subscription"], to_reader=to_reader)
 
 
-def _is_reader(caller: Caller) -> bool:
+def is_reader(caller: Caller) -> bool:
     """Return whether the key of the request may read subscriptions but not administer them."""
     return caller.bearer is not None and caller.bearer.rights.on(EVERYTHING) < Right.ADMIN
 

@@ -2,13 +2,17 @@
 
 import asyncio
 import random
+from collections.abc import Coroutine
 from copy import copy
 from decimal import Decimal
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from foldb.model.errors import ValidationError
+from foldb.server.api.admin.alarms import describe_alarms
+from foldb.server.auth.rights import Rights
 from foldb.server.usage.alarm_service import AlarmService
 from foldb.server.usage.alarms import COMPARISONS, MISSING, Alarm
 from foldb.server.usage.minutes import MINUTE_MS, Minute, Series
@@ -161,11 +165,15 @@ def pass_minute(inside: Inside) -> None:
 
 
 def evaluate(inside: Inside) -> None:
+    run(inside, inside.node.alarms.evaluate(inside.loop.clock()))
+
+
+def run(inside: Inside, work: Coroutine[Any, Any, Any]) -> Any:
     asyncio._set_running_loop(inside.loop)  # type: ignore[arg-type]
     try:
-        task = inside.loop.create_task(inside.node.alarms.evaluate(inside.loop.clock()))
+        task = inside.loop.create_task(work)
         inside.loop.settle()
-        task.result()
+        return task.result()
     finally:
         asyncio._set_running_loop(None)
 
@@ -312,3 +320,21 @@ def test_an_alarm_finds_its_table_by_an_arn(inside: Inside) -> None:
     pass_minute(inside)
 
     assert state(inside) == "ALARM"
+
+
+@pytest.mark.parametrize(
+    ("rights", "url"),
+    [
+        (Rights(read=["*"]), "https://example.org/..."),
+        (Rights(admin=["*"]), "https://example.org/hook?key=a"),
+    ],
+)
+def test_a_reader_sees_no_secret_of_the_target(inside: Inside, rights: Rights, url: str) -> None:
+    sink = SINK | {"Url": "https://example.org/hook?key=a", "Headers": {"Authorization": "secret"}}
+    _, answer = put_alarm(inside, Subscription={"Sink": sink})
+    caller = SimpleNamespace(bearer=SimpleNamespace(rights=rights))
+
+    [described] = run(inside, cast(Any, describe_alarms.handler)(inside.node, {}, caller))["Alarms"]
+
+    assert url == described["Sink"]["Url"]
+    assert "secret" not in str((answer, described))
