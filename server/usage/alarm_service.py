@@ -42,6 +42,8 @@ MetricsBetween = Callable[[int, int], Awaitable[list[Minute]]]
 # Nodes close a minute when their clocks reach its end; the clocks of nodes agree within seconds.
 _DELAY_MS: Final = 2_000
 _POLL_S: Final = 1.0
+# Minutes that could not be evaluated, such as while a node was unreachable, are evaluated up to this much later.
+_CATCH_UP_MS: Final = 60 * MINUTE_MS
 _WAITS: Final = 250
 _WAIT_S: Final = 0.02
 _DEFINITION: Final = {
@@ -75,7 +77,8 @@ class AlarmService:
         self._triggers = triggers
         self._metrics = metrics
         self._leads = leads
-        self._evaluated_ms = 0  # the end of the last minute that was evaluated
+        # The end of the last evaluated minute. A node has no metrics of the minutes before its start.
+        self._evaluated_ms = database.clock() // MINUTE_MS * MINUTE_MS
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -151,21 +154,25 @@ class AlarmService:
             await self._triggers.remove(trigger_name(name), context)
 
     async def evaluate(self, now_ms: int) -> None:
-        """Evaluate all alarms, if a minute has ended since the last evaluation.
+        """Evaluate all alarms for each minute that has ended since the last evaluation.
 
         Raises:
             RequestError: A node or a partition did not answer; the next call evaluates the minute.
         """
         end_ms = (now_ms - _DELAY_MS) // MINUTE_MS * MINUTE_MS
-        if end_ms <= self._evaluated_ms or not self._leads():
-            return
+        last_ms = end_ms - (_CATCH_UP_MS if self._leads() else MINUTE_MS)
+        self._evaluated_ms = max(self._evaluated_ms, last_ms)
+        while self._leads() and self._evaluated_ms < end_ms:
+            await self._evaluate_minute(self._evaluated_ms + MINUTE_MS)
+            self._evaluated_ms += MINUTE_MS
+
+    async def _evaluate_minute(self, end_ms: int) -> None:
         alarms = await self._alarms()
         if alarms:
             begin_ms = min(alarm.begin_ms(end_ms) for _, alarm in alarms)
             minutes = await self._metrics(begin_ms, end_ms)
             for item, alarm in alarms:
                 await self._set_state(item, alarm, minutes, end_ms)
-        self._evaluated_ms = end_ms
 
     async def _set_state(self, item: Item, alarm: Alarm, minutes: list[Minute], end_ms: int) -> None:
         before = item["StateValue"]["S"]

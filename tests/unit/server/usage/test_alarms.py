@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from foldb.model.errors import ValidationError
+from foldb.model.errors import ServiceUnavailableError, ValidationError
 from foldb.server.api.admin.alarms import describe_alarms
 from foldb.server.auth.rights import Rights
 from foldb.server.usage.alarm_service import AlarmService
@@ -338,3 +338,33 @@ def test_a_reader_sees_no_secret_of_the_target(inside: Inside, rights: Rights, u
 
     assert url == described["Sink"]["Url"]
     assert "secret" not in str((answer, described))
+
+
+def test_minutes_that_could_not_be_evaluated_are_later(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_alarm(inside)
+
+    async def fail(_begin_ms: int, _end_ms: int) -> list[Minute]:
+        raise ServiceUnavailableError
+
+    with monkeypatch.context() as unreachable:
+        unreachable.setattr(inside.node.alarms, "_metrics", fail)
+        for writes in (4, 1):
+            write(inside, writes)
+            with pytest.raises(ServiceUnavailableError):
+                pass_minute(inside)
+    evaluate(inside)
+
+    assert ["INSUFFICIENT_DATA", "ALARM", "OK"] == transitions(inside)
+
+
+def test_a_start_evaluates_no_minute_before_it(inside: Inside) -> None:
+    put_alarm(inside, TreatMissingData="breaching")
+    inside.loop.advance(3)
+
+    evaluate(inside)
+
+    assert state(inside) == "INSUFFICIENT_DATA"
+    pass_minute(inside)
+    assert state(inside) == "ALARM"
