@@ -123,9 +123,9 @@ class RecentImages:
             type(command) in _WRITES for command in record.entry.commands
         ):
             self._follow()
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Forget the moments that no read can need, and the images from before the first of the others."""
         moments, until_ms = self._moments, self._clock() - self._kept_ms
         while len(moments) > 1 and moments[1].time_ms <= until_ms:

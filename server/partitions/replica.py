@@ -328,6 +328,8 @@ class Partitions:
         """
         stores = [store for state in self.states() for store in stores_of(state)]
         images = [each.images for each in self.lagging.values()]
+        for each in images:
+            each.forget()  # a full memory refuses the writes after which they are forgotten
         return bytes_in([*stores, *self.disposer.waiting, *images])
 
     def commands(self) -> int:

@@ -16,6 +16,7 @@ from foldb.model.tables import TableDefinition
 from foldb.server.partitions.memory_limit import ITEM_OVERHEAD, BoundedPartition, MemoryLimit, bytes_in
 from tests.support.tables import table_request
 from tests.unit.materializer.fake_loop import FakeLoop
+from tests.verification.fuzz.inside import Inside
 
 
 class Taken:
@@ -87,3 +88,18 @@ def test_a_full_database_refuses_writes_and_goes_on_reading(connect: Callable[[s
         assert 1 == status["MemoryLimit"]
         assert status["MemoryBytes"] > 1
         assert {"pk": "a"} == table.get_item(Key={"pk": "a"})["Item"]
+
+
+def test_replaced_images_take_no_memory_after_the_lag() -> None:
+    inside = Inside(read_lag_ms=3000, memory_limit_bytes=5000)
+    inside.ask("CreateTable", table_request("Cars", "pk:S"))
+    item = {"pk": {"S": "1"}, "x": {"S": "x" * 500}}
+
+    def put() -> int:
+        return inside.ask("PutItem", {"TableName": "Cars", "Item": item})[0]
+
+    assert [200] * 9 == [put() for _ in range(9)]
+    inside.loop.advance(1)
+    assert put() == 400
+    inside.loop.advance(3)
+    assert put() == 200
