@@ -127,7 +127,8 @@ class NodeMetrics:
             name = table.definition.name
             yield from _of_part(usage, name, "")
             for index, part in usage.indexes.items():
-                yield from _of_part(part, name, index)
+                if table.definition.index(index) is not None:  # else it is deleted
+                    yield from _of_part(part, name, index)
             yield Series("ConditionalCheckFailedRequests", name), usage.failed_conditions
             yield Series("TransactionConflict", name), usage.conflicts
             yield Series("ReturnedItemCount", name, operation="Query"), usage.queried

@@ -207,3 +207,17 @@ def units(read: int, write: int) -> dict[str, int]:
 
 def of_g() -> dict[str, Any]:
     return {"KeyConditionExpression": "g = :g", "ExpressionAttributeValues": {":g": {"S": "g1"}}}
+
+
+def test_a_deleted_index_has_no_metrics() -> None:
+    inside = Inside()
+    create(inside, "Cars")
+    row = {key: {"S": "1"} for key in "psg"}
+    inside.ask("PutItem", {"TableName": "Cars", "Item": row})
+    assert {"", "Global"} == {series.gsi for series, _ in inside.node.metrics.totals()}
+
+    update = [{"Delete": {"IndexName": "Global"}}]
+    assert inside.ask("UpdateTable", {"TableName": "Cars", "GlobalSecondaryIndexUpdates": update})[0] == 200
+    inside.loop.advance(1)
+
+    assert {""} == {series.gsi for series, _ in inside.node.metrics.totals()}
