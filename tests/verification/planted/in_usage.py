@@ -48,8 +48,9 @@ BUGS = [
         "a removed alarm leaves its trigger",
         """
 @ server/usage/alarm_service.py
--        if trigger_name(name) in self._database.state.subscriptions:
-+        if name in self._database.state.subscriptions:
+         if self._has_trigger(name):
+-            await self._triggers.remove(trigger_name(name), context)
++            pass
 """,
         ALARMS,
     ),
