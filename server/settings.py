@@ -528,7 +528,7 @@ class Settings:
     split_heat: Annotated[
         int,
         Setting(
-            "Split a capacity partition whose requests take this many percent of what it can serve, with --throttle.",
+            "Split a capacity partition whose requests take this many percent of its limit, with --throttle.",
             Group.TABLES,
             "--split-heat",
             "PERCENT",

@@ -45,7 +45,7 @@ class Model:
     Attributes:
         index: The key attribute of its index, and the projected attributes; None for no index.
         key: Returns the key of an item; None if it has none.
-        only: The attributes that it holds, besides its key.
+        only: The attributes that it holds in addition to its key.
         without: The attributes that it does not hold.
     """
 

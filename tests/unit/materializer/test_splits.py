@@ -1,4 +1,4 @@
-"""SplitPartition in the fold: what a split changes, which are refused, and which maps survive."""
+"""SplitPartition in the fold: its effects, its refusals, and the maps that survive."""
 
 import random
 from typing import Any

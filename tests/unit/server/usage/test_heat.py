@@ -1,4 +1,4 @@
-"""The operation Heat, and what the sketches of a node follow."""
+"""The operation Heat, and the tables and requests that the sketches of a node follow."""
 
 from dataclasses import replace
 from typing import Any
