@@ -9,10 +9,10 @@ RUN := .venv-run
 DOCS := .venv-docs
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run cluster check test lint compiled docs soak bench clean
+.PHONY: help run cluster check test lint compiled docs soak wheel test-compiled bench clean
 
 help:                   ## Print the targets.
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
 
 run: $(RUN)/installed   ## Serve ./data on 127.0.0.1:8000.
 	@$(RUN)/bin/foldb serve --db $(DATA) --port $(PORT)
@@ -44,6 +44,16 @@ docs: $(DOCS)/installed ## The documentation site, in build/site; a broken link 
 
 soak: $(DEV)/installed  ## The long tests: more steps, more seeds.
 	FOLDB_SOAK=1 $(DEV)/bin/pytest -m soak
+
+wheel:                  ## The pure wheel and the compiled one, in dist; needs a C compiler.
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	FOLDB_COMPILE=1 $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+# The compiled package lies in a folder that comes first on the path; the checkout holds no built file.
+test-compiled: $(DEV)/installed ## Tests of the modules between a request and its answer, on the compiled package.
+	rm -rf build/compiled && mkdir -p build/compiled
+	FOLDB_COMPILE=1 $(DEV)/bin/python $(PIP) --no-deps --target build/compiled .
+	PYTHONPATH=$(CURDIR)/build/compiled $(DEV)/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder $(COMPILED)
 
 bench: $(DEV)/installed ## Request rates on this machine.
 	$(DEV)/bin/python -m benchmarks

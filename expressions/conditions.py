@@ -228,16 +228,36 @@ def _cached_order(left: Operand, right: Operand) -> Order:
     return order
 
 
+def _cached_equal(left: Operand, right: Operand) -> Relation:
+    def equal(a: Value, b: Value, values: ComparisonCache) -> bool:
+        return values.equal(a, b, left, right)
+
+    return equal
+
+
+def _cached_contains(left: Operand, right: Operand) -> Relation:
+    def holds(a: Value, b: Value, values: ComparisonCache) -> bool:
+        return values.contains(a, b, left, right)
+
+    return holds
+
+
+def _equal(a: Value, b: Value, _values: Bound) -> bool:
+    return a == b
+
+
+def _contains(a: Value, b: Value, _values: Bound) -> bool:
+    return contains(a, b)
+
+
+def _ordered(a: Value, b: Value, _values: Bound) -> int | None:
+    return ordered(a, b)
+
+
 _PLAIN: Final = _Relations(
-    lambda _left, _right: lambda a, b, _values: a == b,
-    lambda _left, _right: lambda a, b, _values: contains(a, b),
-    lambda _left, _right: lambda a, b, _values: ordered(a, b),
+    lambda _left, _right: _equal, lambda _left, _right: _contains, lambda _left, _right: _ordered
 )
-_CACHED: Final = _Relations(
-    lambda left, right: lambda a, b, values: values.equal(a, b, left, right),
-    lambda left, right: lambda a, b, values: values.contains(a, b, left, right),
-    _cached_order,
-)
+_CACHED: Final = _Relations(_cached_equal, _cached_contains, _cached_order)
 
 
 def _not(test: Test) -> Test:

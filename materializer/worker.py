@@ -352,9 +352,9 @@ class Worker:
             return False
         try:
             self._publish(record, outcomes, own=own)
-        except Exception as error:
-            # A bug: some callbacks have run and others have not. To continue would leave the others waiting forever.
-            self._stop(error)
+        except Exception as bug:
+            # Some callbacks have run and others have not. To continue would leave the others waiting forever.
+            self._stop(bug)
             return False
         return True
 

@@ -205,8 +205,8 @@ class ReplicatedWorker(Worker):
         except FoldbError as error:
             self._stop(error)
             return
-        except ValueError as error:
-            self._stop(self._corruption(received.offset, str(error)))
+        except ValueError as damage:
+            self._stop(self._corruption(received.offset, str(damage)))
             return
         if (
             entry is not None

@@ -118,10 +118,10 @@ def dispatch(
             reach(node, reply.after.decode("latin-1"), reply, partial(_handle, node, handler, body, reply))
         else:
             handler(node, body, reply)
-    except ResourceNotFoundError as error:
-        _refuse(node, error, partial(_handle, node, handler, body, reply, caught_up=True), reply)
-    except ValidationError as error:
-        reply.error(_fault_of_values(route, body, error) or error)
+    except ResourceNotFoundError as not_found:
+        _refuse(node, not_found, partial(_handle, node, handler, body, reply, caught_up=True), reply)
+    except ValidationError as invalid:
+        reply.error(_fault_of_values(route, body, invalid) or invalid)
     except RequestError as error:
         reply.error(error)
     except Exception:
@@ -234,9 +234,9 @@ def _handle(node: Node, handler: Handler, body: Body, reply: Reply, *, caught_up
     """Call a handler that had to wait for a position or for the catalog."""
     try:
         handler(node, body, reply)
-    except ResourceNotFoundError as error:
+    except ResourceNotFoundError as not_found:
         retry = partial(_handle, node, handler, body, reply, caught_up=True)
-        _refuse(node, error, None if caught_up else retry, reply)
+        _refuse(node, not_found, None if caught_up else retry, reply)
     except RequestError as error:
         reply.error(error)
     except Exception:

@@ -209,7 +209,7 @@ def decode_found(data: PlainValue) -> Found:
 _COMPILED: Final = ("plan", "values", "source")
 _QUERY: Final = WireMessage(QueryRequest, omit=_COMPILED)
 _SCAN: Final = WireMessage(ScanRequest, omit=_COMPILED)
-PAGE: Final = WireMessage(Page)
+PAGE: Final[WireMessage[Page]] = WireMessage(Page)
 
 
 def encode_query(request: QueryRequest) -> PlainValue:
@@ -370,14 +370,14 @@ _CHANGE: Final = WireMessage(Change, sequence_number=DECIMAL)
 register(Change, _CHANGE.converter)
 register(Shard, WireMessage(Shard, first=DECIMAL, last=DECIMAL).converter)
 
-FEED_REQUEST: Final = Tagged(
+FEED_REQUEST: Final[Tagged] = Tagged(
     WireMessage(ReadChanges, after_sequence_number=DECIMAL, until=DECIMAL),
     WireMessage(FindSequenceNumber),
     WireMessage(ListShards),
     WireMessage(CountChanges, after_sequence_number=DECIMAL, until=DECIMAL),
 )
 
-FEED_ANSWER: Final = Tagged(
+FEED_ANSWER: Final[Tagged] = Tagged(
     WireMessage(Changes, next=DECIMAL, trim_horizon=DECIMAL),
     WireMessage(FoundSequenceNumber, after=DECIMAL, trim_horizon=DECIMAL),
     WireMessage(Shards),

@@ -20,6 +20,7 @@ from ...materializer.worker import status_of
 from ...model.errors import RequestError
 from ...model.keys import SLOTS
 from ...model.subscriptions.subscription import Status, Subscription
+from ...version import __version__, build
 from ..clock import refused_ms
 from ..cluster.cluster import CATALOG
 from ..node import Node
@@ -105,6 +106,8 @@ class _Collector:
 
     def collect(self) -> Iterator["Metric"]:
         node = self._node
+        labels = {"release": __version__, "build": build()}
+        yield _metric("build_info", "1; the labels name the release and the build.", [(labels, 1)])
         yield from _of_partitions(node)
         yield from _of_requests(node)
         refused_s = refused_ms(node.clock) / 1000

@@ -443,8 +443,8 @@ class Connection(asyncio.Protocol):
                 if self._record is not None:
                     self._record.access_key = key.id
                 check(key, metrics_demands(), listener.node.state)
-            except AccessDeniedError as error:
-                self._answer_text(head, 403, error.message.encode() + _NO_MONITOR)
+            except AccessDeniedError as denied:
+                self._answer_text(head, 403, denied.message.encode() + _NO_MONITOR)
                 return
             except RequestError as error:
                 self._answer_text(head, 401, error.message.encode() + b"\n", _BASIC)

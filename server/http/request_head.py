@@ -79,8 +79,13 @@ class _Collector:
     __slots__ = ("on_header", "raw")
 
     # The parser looks up every callback; each missing one costs an exception.
-    on_message_begin = on_url = on_headers_complete = on_body = on_message_complete = None
-    on_chunk_header = on_chunk_complete = None
+    on_message_begin = None
+    on_url = None
+    on_headers_complete = None
+    on_body = None
+    on_message_complete = None
+    on_chunk_header = None
+    on_chunk_complete = None
 
     def __init__(self) -> None:
         self.raw: dict[bytes, bytes] = {}

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from foldb.log.commands import Command, Record, Relay
 from foldb.materializer.fold import fold
@@ -37,7 +37,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.state = PartitionState(
-            new_store=lambda owner, is_sorted: _Recording(owner, is_sorted, self._record)
+            new_store=lambda owner, is_sorted: cast(Store, _Recording(owner, is_sorted, self._record))
         )
         self.versions: list[Version] = []
         self._effective_time = 0
@@ -63,25 +63,28 @@ class Recorder:
         self.versions.append(Version(store, pk, sk, stored, time))
 
 
-class _Recording(MemoryStore):  # type: ignore[misc]  # final in the product alone
-    """A store that calls `record` with each write that changes it."""
+class _Recording:
+    """A store that calls `record` with each write that changes it. A store in memory holds the items."""
 
     def __init__(
         self, owner: int, is_sorted: bool, record: Callable[[int, bytes, bytes, Stored | None], None]
     ) -> None:
-        super().__init__(owner, is_sorted)
+        self._items = MemoryStore(owner, is_sorted)
         self._id = owner
         self._record = record
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._items, name)
+
     def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
-        replaced = super().put(pk, sk, stored)
+        replaced = self._items.put(pk, sk, stored)
         assert old is UNKNOWN or old == replaced, f"the fold takes {old} for the item at {pk!r}, {sk!r}"
         if replaced is None or replaced[0] != stored[0]:
             self._record(self._id, pk, sk, stored)
         return replaced
 
     def remove(self, pk: bytes, sk: bytes) -> Stored | None:
-        old = super().remove(pk, sk)
+        old = self._items.remove(pk, sk)
         if old is not None:
             self._record(self._id, pk, sk, None)
         return old

@@ -9,6 +9,7 @@ import orjson
 
 from ....log.commands import Position
 from ....model.errors import RequestError, ServiceUnavailableError
+from ....version import __version__, build
 from ...async_calls import call
 from ...auth.rights import NODE, Right
 from ...clock import refused_ms
@@ -49,6 +50,8 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
     horizon_ms = node.log.horizon_ms
     horizons = [Position(partition_id, node.log.begin(partition_id)) for partition_id in range(count)]
     answer = {
+        "Release": __version__,
+        "Build": build(),
         "Position": position.text(count),
         "LogTime": max(each["log_time"] for each in known.values()),
         "LogTimeLeadMs": max(node.log_time_lead_ms.values(), default=0),

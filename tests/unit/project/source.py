@@ -20,10 +20,13 @@ def folders() -> list[Path]:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Return every module by its dotted name without `foldb.`; an `__init__` has its package's name."""
+    """Return every module by its dotted name without `foldb.`; an `__init__` has its package's name.
+
+    setup.py builds the package and is no part of it.
+    """
     found = {}
     for folder in folders():
-        for path in sorted(folder.glob("*.py")):
+        for path in sorted({*folder.glob("*.py")} - {ROOT / "setup.py"}):
             parts = path.relative_to(ROOT).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

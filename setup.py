@@ -1,0 +1,113 @@
+"""The fast build: `FOLDB_COMPILE=1 pip install .` compiles the hot modules with mypyc.
+
+pyproject.toml holds all else. Without the variable the package is pure Python; with it, the same sources become
+extension modules, and each source stays beside its module. A checkout never holds built files: mypyc's C sources and
+the extension modules are made in a temporary folder and in the wheel alone.
+"""
+
+import os
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from setuptools import setup
+
+ROOT = Path(__file__).resolve().parent
+
+# The modules between the bytes of a request and the bytes of its answer. To compile the others gains nothing.
+HOT = (
+    "expressions/*.py",
+    "log/avro.py",
+    "log/binary.py",
+    "log/codec.py",
+    "log/commands.py",
+    "materializer/consistent_partition.py",
+    "materializer/fold/**/*.py",
+    "materializer/lagging_partition.py",
+    "materializer/local_partition.py",
+    "materializer/long_reads.py",
+    "materializer/partition.py",
+    "materializer/portions.py",
+    "materializer/recent_writes.py",
+    "materializer/replicated/worker.py",
+    "materializer/worker.py",
+    "model/capacity.py",
+    "model/key_schema.py",
+    "model/keys.py",
+    "model/numbers.py",
+    "model/sequence_numbers.py",
+    "model/service.py",
+    "model/slots.py",
+    "model/values.py",
+    "server/api/dispatch.py",
+    "server/api/operation.py",
+    "server/api/page_requests.py",
+    "server/api/parameters.py",
+    "server/api/reply.py",
+    "server/api/response_json.py",
+    "server/api/strict_json.py",
+    "server/api/write_requests.py",
+    "server/api/operations/batch_*.py",
+    "server/api/operations/*_item.py",
+    "server/api/operations/query.py",
+    "server/api/operations/scan.py",
+    "server/api/operations/transact_*.py",
+    "server/http/buffer_limit.py",
+    "server/http/fair_scheduler.py",
+    "server/http/protocol.py",
+    "server/http/request_body.py",
+    "server/http/request_head.py",
+    "server/http/response.py",
+    "server/usage/counted_partition.py",
+    "server/usage/usage.py",
+)
+
+# The codec of messages between nodes reads the type hints of these dataclasses; a compiled class keeps none.
+INTERPRETED = ("materializer/fold/outcomes.py", "materializer/fold/read_requests.py")
+
+
+def hot_modules() -> list[str]:
+    """Return the paths of the modules that the fast build compiles, from the root."""
+    found = {path.relative_to(ROOT).as_posix() for pattern in HOT for path in ROOT.glob(pattern)}
+    return sorted(path for path in found if path not in INTERPRETED and not path.endswith("/__init__.py"))
+
+
+def requirement() -> str:
+    """Return the release of mypy that checks the project: mypyc comes with it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return next(str(each) for each in project["optional-dependencies"]["dev"] if each.startswith("mypy=="))
+
+
+def compile_modules(work: Path) -> dict[str, object]:
+    """Write the modules as C into a folder, and return the arguments of setup() that build them there.
+
+    Raises:
+        SystemExit: mypy reports an error.
+    """
+    from mypyc.build import mypycify
+
+    # mypy has to see the root of the repository as the package `foldb`, and nothing of this machine's packages.
+    (work / "src").mkdir()
+    (work / "src/foldb").symlink_to(ROOT)
+    os.environ["MYPYPATH"] = str(work / "src")
+    options = ["--config-file=", "--explicit-package-bases", "--no-site-packages", "--ignore-missing-imports"]
+    paths = [str(work / "src/foldb" / path) for path in hot_modules()]
+    modules = mypycify(
+        [*options, *paths],
+        target_dir=str(work / "c"),
+        group_name="foldb",
+        debug_level="0",
+        multi_file=True,  # one large file takes the C compiler twice as long
+    )
+    return {"ext_modules": modules, "options": {"build": {"build_base": str(work / "build")}}}
+
+
+if __name__ == "__main__":
+    if os.environ.get("FOLDB_COMPILE") != "1":
+        setup()
+    elif "bdist_wheel" not in sys.argv:  # pip asks for the requirements first
+        setup(setup_requires=[requirement()])
+    else:
+        with tempfile.TemporaryDirectory(prefix="foldb-compile-") as folder:
+            setup(**compile_modules(Path(folder)))

@@ -1,0 +1,93 @@
+"""The modules of the compiled build (setup.py) hold only code that means the same when mypyc compiles it.
+
+mypyc compiles a class into a C structure: a class that is not compiled cannot derive from it. A name of two `except`
+clauses has one type, so the second clause would refuse its exception. The two other rules are limits of mypyc that
+end the build, found here in milliseconds instead of minutes.
+"""
+
+import ast
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .source import ROOT, modules, tree
+
+SETUP = runpy.run_path(str(ROOT / "setup.py"))
+HOT: list[str] = SETUP["hot_modules"]()
+TREES = {path: tree(ROOT / path) for path in HOT}
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """Yield all modules of the package and of the tests, by path."""
+    for path in [*modules().values(), *(ROOT / "tests").rglob("*.py")]:
+        yield path.relative_to(ROOT).as_posix(), tree(path)
+
+
+def test_each_pattern_of_the_build_matches_modules() -> None:
+    assert [] == [pattern for pattern in SETUP["HOT"] if not [*ROOT.glob(pattern)]]
+    assert [] == [path for path in SETUP["INTERPRETED"] if not (ROOT / path).is_file()]
+    assert not {*HOT} & {*SETUP["INTERPRETED"]}
+
+
+@pytest.mark.parametrize("path", HOT)
+def test_an_except_name_has_one_type_in_a_function(path: str) -> None:
+    for function in ast.walk(TREES[path]):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            handlers = [
+                each for each in ast.walk(function) if isinstance(each, ast.ExceptHandler) and each.name
+            ]
+            kinds: dict[str | None, set[str]] = {}
+            for handler in handlers:
+                assert handler.type is not None
+                kinds.setdefault(handler.name, set()).add(ast.unparse(handler.type))
+            assert [] == [(function.name, *each) for each in kinds.values() if len(each) > 1]
+
+
+@pytest.mark.parametrize("path", HOT)
+def test_no_lambda_is_in_a_lambda_and_no_class_assigns_in_chains(path: str) -> None:
+    lambdas = [each for each in ast.walk(TREES[path]) if isinstance(each, ast.Lambda)]
+    classes = [each for each in ast.walk(TREES[path]) if isinstance(each, ast.ClassDef)]
+
+    assert [] == [
+        inner.lineno for outer in lambdas for inner in ast.walk(outer.body) if isinstance(inner, ast.Lambda)
+    ]
+    assert [] == [
+        each.lineno
+        for body in classes
+        for each in body.body
+        if isinstance(each, ast.Assign) and len(each.targets) > 1
+    ]
+
+
+def test_only_compiled_classes_derive_from_compiled_ones() -> None:
+    plain = ("Protocol", "NamedTuple", "TypedDict", "Enum", "IntEnum", "Exception", "Error", "TypeAlias")
+    compiled = {
+        each.name
+        for hot in TREES.values()
+        for each in hot.body
+        if isinstance(each, ast.ClassDef)
+        and not [base for base in each.bases if ast.unparse(base).endswith(plain)]
+    }
+    derived = [
+        f"{path}: {each.name}({', '.join(bases)})"
+        for path, source in sources()
+        if path not in TREES
+        for each in ast.walk(source)
+        if isinstance(each, ast.ClassDef)
+        and (bases := [ast.unparse(base) for base in each.bases if ast.unparse(base) in compiled])
+    ]
+
+    assert [] == derived
+
+
+def test_a_checkout_has_no_extension_module_beside_its_sources() -> None:
+    built = [
+        path
+        for path in ROOT.glob("**/*.so")
+        if not path.relative_to(ROOT).parts[0].startswith((".", "build"))
+    ]
+
+    assert [] == built, "it would hide its newer source"
+    assert not Path(ROOT, "build/lib").exists()
