@@ -10,7 +10,7 @@ from typing import Final
 from ..log.commands import Action, Backfill, Command, Load, Put, Transact
 from .fold.view import ViewEntry
 
-PORTION_BYTES: Final = 4 * 1024 * 1024
+PORTION_BYTES = 4 * 1024 * 1024
 """A portion of large items ends after this number of bytes, before its number of items is reached."""
 
 

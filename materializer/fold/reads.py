@@ -13,7 +13,7 @@ are served between two portions, and all portions see the state at one position 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from ...expressions import Plan
 from ...log.commands import Check
@@ -35,7 +35,7 @@ ReplacedImages: TypeAlias = Callable[[Store, bytes | None], Sequence[tuple[bytes
 WORK_BYTES = 16 * 1024 * 1024
 _LOOK_BYTES = 32
 # The work of one portion, in the same unit: half a millisecond, the time of about ten gets.
-PORTION_BYTES: Final = 64 * 1024
+PORTION_BYTES = 64 * 1024
 # The fixed work of an entry, in the same unit: of a copied one, and of a decoded one.
 _ENTRY_BYTES = 128
 _DECODED_ENTRY_BYTES = 640

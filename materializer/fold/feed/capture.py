@@ -18,7 +18,7 @@ from ....model.capacity_partitions import Boundary
 from ....model.key_schema import KeySchema
 from ....model.tables import Stream, TableDefinition
 
-ENDED_KEPT: Final = 1024
+ENDED_KEPT = 1024
 WATCHED: Final = 0
 """The label of a period for subscriptions only. A stream's label is the time at which it was enabled."""
 

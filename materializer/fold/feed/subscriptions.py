@@ -29,7 +29,7 @@ from .. import definitions
 from ..outcomes import Completed, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState
 
-SUBSCRIPTIONS_MAX: Final = 1000
+SUBSCRIPTIONS_MAX = 1000
 _TOO_EARLY: Final = (
     f"Subscriptions need a log of level {FEED_LEVEL}: run `foldb upgrade` once every node is of this release."
 )

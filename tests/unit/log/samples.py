@@ -149,7 +149,8 @@ def fields_of(value: Any) -> Any:
     if isinstance(value, Context):
         return dict(zip(CONTEXT_FIELDS, value.fields(), strict=True))
     if isinstance(value, Expression | Entry):
-        fields = {in_schema(value, name): fields_of(getattr(value, name)) for name in value.__slots__}
+        names = [each.name for each in fields_in(value)]
+        fields = {in_schema(value, name): fields_of(getattr(value, name)) for name in names}
         if isinstance(value, Expression) and value.values is not None:
             fields["values"] = orjson.dumps(value.values, option=orjson.OPT_SORT_KEYS)
         return fields

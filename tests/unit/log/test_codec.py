@@ -14,6 +14,7 @@ from fastavro.schema import to_parsing_canonical_form
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldb.expressions import Plan
 from foldb.log import binary
 from foldb.log.avro import long
 from foldb.log.codec import (
@@ -90,7 +91,7 @@ def test_a_message_outside_a_relay_round_trips(message: Message) -> None:
 
 
 def test_caches_of_a_command_are_not_encoded() -> None:
-    expression = Expression("attribute_exists(a)", plan=object())  # type: ignore[arg-type]
+    expression = Expression("attribute_exists(a)", plan=Plan())
     put = Put(1, b"a", b"", b"{}", 2, Context("r"), expression, parsed={"a": {"S": "x"}})
 
     [back] = decode_entry(encode_entry(Entry(ORIGIN, 0, [put]))).commands

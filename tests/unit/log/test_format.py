@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log import codec
 from foldb.log.binary import encode_command
 from foldb.log.chain import Chain
 from foldb.log.codec import CURRENT, encode_entry, fingerprint_of, schema_files
@@ -17,7 +16,7 @@ from foldb.log.local import LocalLog, segment
 from foldb.log.log import genesis_entry
 from tests.unit.log.generate_golden import GOLDEN, number, text
 
-TEXT = Path(codec.__file__).with_name("FORMAT.md").read_text()
+TEXT = (Path(__file__).parents[3] / "log/FORMAT.md").read_text()
 LOG_ID = b"an example's log"
 
 

@@ -82,6 +82,31 @@ def test_only_compiled_classes_derive_from_compiled_ones() -> None:
     assert [] == derived
 
 
+def test_a_constant_that_a_test_replaces_is_not_final() -> None:
+    """mypyc writes the value of a Final constant into the code that uses it."""
+    replaced = {
+        call.args[1].value
+        for path, source in sources()
+        if path.startswith("tests/")
+        for call in ast.walk(source)
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) == "monkeypatch.setattr"
+        and len(call.args) == 3
+        and isinstance(call.args[1], ast.Constant)
+    }
+    final = [
+        f"{path}: {each.target.id}"
+        for path, hot in TREES.items()
+        for each in hot.body
+        if isinstance(each, ast.AnnAssign)
+        and isinstance(each.target, ast.Name)
+        and ast.unparse(each.annotation).startswith("Final")
+        and each.target.id in replaced
+    ]
+
+    assert [] == final
+
+
 def test_a_checkout_has_no_extension_module_beside_its_sources() -> None:
     built = [
         path

@@ -1,10 +1,8 @@
 """New writes of keys under a first read are kept back until its second read, or for a moment."""
 
-from typing import Any
-
 import pytest
 
-from foldb.log.commands import Command, Delete, Put, Relay, Transact
+from foldb.log.commands import Command, Decided, Delete, Put, Relay, Transact
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.partition import ResultPosition
 from foldb.materializer.write_holds import HOLD_SECONDS, WriteHolds
@@ -102,7 +100,7 @@ def test_a_hold_is_ended_by_its_keys_and_its_offset(holds: Holds) -> None:
 
 def test_messages_are_never_kept_back(holds: Holds) -> None:
     holds.holds.begin([A])
-    message: Any = Relay(2, 0, 0, 0, 0, None)  # type: ignore[arg-type]
+    message = Relay(2, 0, 0, 0, 0, Decided(1))
     holds.submit(message)
 
     assert [message] == holds.submitted
