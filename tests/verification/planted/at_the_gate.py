@@ -17,8 +17,8 @@ BUGS = [
         "a wrong JSON type in a value is reported after other errors",
         """
 @ server/api/dispatch.py
--        reply.error(_fault_of_values(route, body, error) or error)
-+        reply.error(error)
+-        reply.error(_fault_of_values(route, body, invalid) or invalid)
++        reply.error(invalid)
 """,
         f"{PROTOCOL}::test_a_wrong_json_type_in_a_value_comes_first",
     ),
