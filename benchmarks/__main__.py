@@ -17,12 +17,14 @@ from pathlib import Path
 
 from . import (
     cluster,
+    commit,
     cpu,
     feed,
     flat,
     history,
     isolation,
     kafka,
+    latency,
     memory,
     paging,
     rates,
@@ -47,12 +49,14 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "isolation": isolation.measure,
     "turns": turns.measure,
     "cpu": cpu.measure,
+    "commit": commit.measure,
+    "latency": latency.measure,
     "feed": feed.measure,
     "history": history.measure,
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "flat", "scans", "feed", "history", "cluster")
+_WITH_WRK = ("rates", "batches", "flat", "scans", "latency", "feed", "history", "cluster")
 
 
 def main() -> None:

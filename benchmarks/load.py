@@ -3,7 +3,8 @@
 import shutil
 import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -32,17 +33,29 @@ def require_wrk() -> None:
 
 def rate(url: str, operation: str, *, keys: int, seconds: int, connections: int) -> Rate:
     """Let N clients repeat one kind of request, each as soon as it has the response."""
-    run = subprocess.run(  # noqa: S603 -- our own arguments
-        [
-            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(_SCRIPT), url),
-            *("--", operation, str(keys)),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = _command(url, operation, keys, seconds, connections)
+    run = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 -- our own arguments
     found = next(line.split()[1:] for line in run.stdout.splitlines() if line.startswith("RESULT"))
     requests, p50, p99, refused = map(float, found)
     if refused:
         raise SystemExit(f"{operation} at {url}: {refused:.0f} answers were not 200")
     return Rate(requests, p50 / 1000, p99 / 1000)
+
+
+@contextmanager
+def under_way(url: str, operation: str, *, keys: int, connections: int) -> Iterator[None]:
+    """Let N clients repeat one kind of request until the block ends."""
+    command = _command(url, operation, keys, 3600, connections)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 -- our own arguments
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _command(url: str, operation: str, keys: int, seconds: int, connections: int) -> list[str]:
+    return [
+        *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(_SCRIPT), url),
+        *("--", operation, str(keys)),
+    ]

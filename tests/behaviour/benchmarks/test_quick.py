@@ -22,6 +22,8 @@ QUICK = {
     "paging": ["a collection of 2,000 items"],
 }
 LONG = {
+    "commit": ["stages of a lone put, 250 puts"],
+    "latency": ["one connection", "gets beside other work, 2,000 items, one connection"],
     "cpu": ["processor time in a node, without sockets and disk"],
     "feed": [
         "feed: changes a second",
