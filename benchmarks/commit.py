@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from foldb.log.local.filesystem import SystemFile
-from foldb.log.local.log import LocalLog
+from foldb.log.local.log import LocalLog, WriterThread
 from foldb.log.local.writer import Writer
 from foldb.materializer import worker
 from foldb.materializer.gc_tuning import short_pauses
@@ -39,7 +39,10 @@ _PUTS_A_SECOND = 250
 
 
 class _Hook(NamedTuple):
-    """A stage that ends when a function is called, or when it returns."""
+    """A stage that ends when a function is called, or when it returns.
+
+    A stage whose function passes the put to the other thread ends at its call: that thread may begin before it returns.
+    """
 
     stage: str
     thread: str
@@ -55,8 +58,8 @@ _HOOKS: Final = (
     _Hook("body: parse, validate, size, canonical bytes", "loop", Worker, "submit"),
     _Hook("next turn of the loop", "loop", Worker, "_append_queued"),
     _Hook("entry: make", "loop", LocalLog, "append"),
-    _Hook("entry: encode, queue for the writer", "loop", LocalLog, "append", True),
-    _Hook("hop to the writer's thread", "writer", LocalLog, "_commit"),
+    _Hook("entry: encode", "loop", WriterThread, "run"),
+    _Hook("queue, hop to the writer's thread", "writer", LocalLog, "_commit"),
     _Hook("block: chain, hash", "writer", Writer, "_blocks", True),
     _Hook("write to the page cache", "writer", SystemFile, "sync"),
     _Hook("fdatasync", "writer", SystemFile, "sync", True),
