@@ -1,13 +1,13 @@
 """BatchGetItem: up to a hundred items of several tables, each as GetItem reads it.
 
-The items of one partition are read at one position. Keys whose items do not fit into 16 MB, or are
-throttled, are UnprocessedKeys.
+The items of one partition are read at one position, or if only some of the tables have ConsistentRead at one for these
+tables and one for the others. Keys whose items do not fit into 16 MB, or are throttled, are UnprocessedKeys.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -23,13 +23,15 @@ from ....model.tables import TableDefinition
 from ....model.values import check_item
 from ...auth.rights import Right, each_table
 from ...database import Database
-from ...routing.fan_in import FanIn, joined
+from ...routing.fan_in import FanIn, in_order, joined
 from .. import parameters
 from ..operation import operation
 from ..policy_facts import facts_of_batch_get
 from ..reply import Reply
 from ..response_json import Consumed, consumed_each, members, quoted
 from .get_item import projected
+
+_Found: TypeAlias = Sequence[Stored | RequestError | None] | RequestError
 
 
 @dataclass(slots=True)
@@ -85,14 +87,40 @@ def _plan(request: dict[str, Any], limits: Limits) -> Plan | None:
 def _read(
     database: Database, body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[EncodedKey]
 ) -> None:
-    consistent = reply.after is not None or any(table.consistent for table in tables)
+    """Read the items of strongly and of eventually consistent tables, each with its own units."""
     answer = partial(_answer, body, reply, tables, database.limits.batch_get_bytes)
+    is_consistent = [
+        reply.after is not None or table.consistent for table in tables for _ in table.request["Keys"]
+    ]
+    groups = {
+        consistent: [nth for nth, each in enumerate(is_consistent) if each is consistent]
+        for consistent in dict.fromkeys(is_consistent)
+    }
+    if len(groups) == 1:
+        _read_group(database, keys, is_consistent[0], answer)
+        return
+
+    def on_groups(results: list[_Found], positions: list[ResultPosition]) -> None:
+        answer(_joined([*groups.values()], results), joined(positions))
+
+    fan_in = FanIn(len(groups), on_groups)
+    for nth, (consistent, places) in enumerate(groups.items()):
+        _read_group(database, [keys[place] for place in places], consistent, partial(fan_in.add, nth))
+
+
+def _read_group(
+    database: Database,
+    keys: list[EncodedKey],
+    consistent: bool,
+    done: Callable[[_Found, ResultPosition], None],
+) -> None:
+    """Read items with one consistency."""
 
     def on_found(found: list[Stored | None] | RequestError, position: ResultPosition) -> None:
         if isinstance(found, RequestError) and is_throttled(found) and len(keys) > 1:
-            _read_each(database, keys, consistent, answer)
+            _read_each(database, keys, consistent, done)
         else:
-            answer(found, position)
+            done(found, position)
 
     database.counted.get_all(keys, consistent, on_found)
 
@@ -101,17 +129,30 @@ def _read_each(
     database: Database,
     keys: list[EncodedKey],
     consistent: bool,
-    answer: Callable[[list[Stored | RequestError | None] | RequestError, ResultPosition], None],
+    done: Callable[[_Found, ResultPosition], None],
 ) -> None:
-    """Read each item by itself, because some of them are throttled; if all are, answer with the error."""
+    """Read each item by itself, because some of them are throttled; if all are, pass on the error."""
 
     def on_all(found: list[Stored | RequestError | None], positions: list[ResultPosition]) -> None:
         errors = [one for one in found if isinstance(one, RequestError)]
-        answer(errors[0] if len(errors) == len(found) else found, joined(positions))
+        done(errors[0] if len(errors) == len(found) else found, joined(positions))
 
     fan_in = FanIn(len(keys), on_all)
     for nth, key in enumerate(keys):
         database.counted.get(*key, consistent, partial(fan_in.add, nth))
+
+
+def _joined(groups: list[list[int]], results: list[_Found]) -> _Found:
+    """Return the items of all groups in order. A throttled group is an error of each of its items, unless all are."""
+    errors = [each for each in results if isinstance(each, RequestError)]
+    refused = next((each for each in errors if not is_throttled(each)), None)
+    if refused is not None or len(errors) == len(results):
+        return refused or errors[0]
+    each_group = [
+        [result] * len(places) if isinstance(result, RequestError) else result
+        for places, result in zip(groups, results, strict=True)
+    ]
+    return in_order(groups, each_group)
 
 
 def _weight(stored: Stored, plan: Plan) -> int:
@@ -124,7 +165,7 @@ def _answer(
     reply: Reply,
     tables: list[_Table],
     room: int,
-    found: Sequence[Stored | RequestError | None] | RequestError,
+    found: _Found,
     position: ResultPosition,
 ) -> None:
     if isinstance(found, RequestError):

@@ -106,7 +106,9 @@ def test_an_index_without_capacity_refuses_writes_of_its_table(client: Any) -> N
 
 
 @pytest.mark.spec("S84")
-def test_throttled_parts_of_a_batch_are_unprocessed(client: Any) -> None:
+@pytest.mark.parametrize("consistent", [False, True])
+def test_throttled_parts_of_a_batch_are_unprocessed(client: Any, consistent: bool) -> None:
+    """The parts of a batch with both consistencies are read apart."""
     cars(client, 1, 1)
     client.create_table(**table_request("Free", "pk:S"))
     in_debt(client)
@@ -114,7 +116,10 @@ def test_throttled_parts_of_a_batch_are_unprocessed(client: Any) -> None:
     free = [{"PutRequest": {"Item": {"pk": "a"}}}]
     answer = client.batch_write_item(RequestItems={"Cars": puts, "Free": free})
     assert {"Cars": puts} == answer["UnprocessedItems"]
-    keys = {"Cars": {"Keys": [{"pk": str(n)} for n in range(10)]}, "Free": {"Keys": [{"pk": "a"}]}}
+    keys = {
+        "Cars": {"Keys": [{"pk": str(n)} for n in range(10)], "ConsistentRead": consistent},
+        "Free": {"Keys": [{"pk": "a"}]},
+    }
     read = client.batch_get_item(RequestItems=keys)
     assert {"Cars": keys["Cars"]} == read["UnprocessedKeys"]
     assert {"Cars": [], "Free": [{"pk": "a"}]} == {"Cars": []} | read["Responses"]
