@@ -8,7 +8,7 @@ import typer
 from ..lib import trigger_options
 from ..lib.command_group import CommandGroup
 from ..lib.durations import read_duration
-from ..lib.errors import CommandError, ExitCode
+from ..lib.errors import CommandError, ExitCode, RequestFailedError
 from ..lib.filter_options import Tables
 from ..lib.options import DryRun
 from ..lib.session import Session
@@ -18,6 +18,7 @@ app = CommandGroup()
 Row = dict[str, Any]
 AlarmName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the alarm.")]
 
+_TABLE: Final = "foldb-alarms"
 _COMPARISONS: Final = {
     ">": "GreaterThanThreshold",
     ">=": "GreaterThanOrEqualToThreshold",
@@ -143,23 +144,61 @@ def describe(session: Session, name: AlarmName) -> None:
 
     Example: foldb alarm describe slow
     """
-    [alarm] = session.client.admin("DescribeAlarms", {"AlarmName": name})["Alarms"]
+    alarm = _find(session, name)
+    if alarm is None:
+        raise CommandError(
+            f"{name} is no alarm, because its item was edited: `foldb item get {_TABLE} {name}` prints the item, and "
+            f"`foldb alarm remove {name}` removes it",
+            ExitCode.INVALID,
+        )
     session.output.row(alarm)
 
 
 @app.command()
 def remove(session: Session, name: AlarmName, dry_run: DryRun = False) -> None:
-    """Remove an alarm and its trigger, after confirmation.
+    """Remove an alarm and its trigger, after confirmation; also an alarm whose item was edited into none.
 
     Example: foldb alarm remove slow --yes
     """
-    [alarm] = session.client.admin("DescribeAlarms", {"AlarmName": name})["Alarms"]
+    alarm = _find(session, name)
+    removed = f"the item {name} of {_TABLE}, which is no alarm because it was edited, and its trigger"
     if dry_run:
-        session.output.plan({"change": "remove the alarm"} | _summary(alarm))
+        shown = (
+            {"change": f"remove {removed}"}
+            if alarm is None
+            else {"change": "remove the alarm"} | _summary(alarm)
+        )
+        session.output.plan(shown)
         return
-    session.confirm(f"Remove the alarm {name}?")
+    session.confirm(f"Remove {removed if alarm is None else f'the alarm {name}'}?")
     session.client.admin("DeleteAlarm", {"AlarmName": name})
     session.output.say(f"{name}: removed")
+
+
+def _find(session: Session, name: str) -> Row | None:
+    """Return an alarm. None: its item was edited into something that is no alarm.
+
+    Raises:
+        RequestFailedError: No alarm has the name.
+    """
+    try:
+        [alarm] = session.client.admin("DescribeAlarms", {"AlarmName": name})["Alarms"]
+    except RequestFailedError as error:
+        if error.code is ExitCode.NOT_FOUND and _has_item(session, name):
+            return None
+        raise
+    return dict(alarm)
+
+
+def _has_item(session: Session, name: str) -> bool:
+    """Return whether the table of alarms has an item of this name; without the table there is none."""
+    try:
+        answer = session.client.call("GetItem", {"TableName": _TABLE, "Key": {"AlarmName": {"S": name}}})
+    except RequestFailedError as error:
+        if error.code is ExitCode.NOT_FOUND:
+            return False
+        raise
+    return "Item" in answer
 
 
 def _summary(alarm: Row) -> Row:

@@ -39,6 +39,24 @@ def test_an_alarm_is_added_listed_described_and_removed(cars: Foldb) -> None:
     assert [] == lines(cars("trigger", "list"))
 
 
+def test_an_alarm_that_was_edited_into_none_can_be_removed(cars: Foldb) -> None:
+    lines(cars(*ADD, "--file", "alarms"))
+    assert cars("item", "update", "foldb-alarms", "busy", "--set", "Period = 'often'").exit_code == 0
+
+    described = cars("alarm", "describe", "busy")
+    planned = cars("alarm", "remove", "busy", "--dry-run")
+    removed = cars("alarm", "remove", "busy", "--yes")
+
+    assert ExitCode.INVALID == described.exit_code
+    assert ["foldb: busy is no alarm, because its item was edited: `foldb item get foldb-alarms busy` prints the item, "
+            "and `foldb alarm remove busy` removes it"] == described.stderr.splitlines()  # fmt: skip
+    assert "which is no alarm because it was edited" in planned.stdout
+    assert 0 == removed.exit_code
+    assert [] == lines(cars("scan", "foldb-alarms"))
+    assert [] == lines(cars("trigger", "list"))
+    assert ExitCode.NOT_FOUND == cars("alarm", "remove", "busy", "--yes").exit_code
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
