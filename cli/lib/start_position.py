@@ -11,9 +11,11 @@ first one read; the Numbers of a Start are the sequence numbers before the first
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Final
 
+from ...model.cuts import AtPositions, parse_cut
 from ...model.sequence_numbers import SequenceNumbers, number_texts, parse_number
 from .durations import read_time
 
@@ -65,6 +67,35 @@ def read_end(text: str, clock: Callable[[], int], flag: str = "--to") -> dict[st
     if _NUMBERS.fullmatch(text):
         return {"Numbers": number_texts(_numbers(text))}
     return {"Time": read_time(text, clock, f"{flag} {text}: write {_PLACES}")}
+
+
+def is_reversed(start: Start, end: Mapping[str, Any]) -> bool:
+    """Return whether an end is before a start of the same form: in time, or in each partition that both name.
+
+    >>> is_reversed({"At": "TIME", "Time": 2}, {"Time": 1}), is_reversed({"At": "TIME", "Time": 2}, {"Time": 2})
+    (True, False)
+    """
+    if "Time" in start and "Time" in end:
+        return bool(end["Time"] < start["Time"])
+    if "Position" in start and "Position" in end:
+        firsts, lasts = _places(start["Position"], 0), _places(end["Position"], inf)
+    elif "Numbers" in start and "Numbers" in end:
+        firsts = {each: (int(before) + 1, 0) for each, before in start["Numbers"].items()}
+        lasts = {each: (int(last), 0) for each, last in end["Numbers"].items()}
+    else:
+        return False
+    both = firsts.keys() & lasts.keys()
+    return bool(both) and all(lasts[each] < firsts[each] for each in both)
+
+
+def _places(text: str, default_index: float) -> dict[Any, tuple[int, float]]:
+    """Return the offset and index of each position by its partition."""
+    cut = parse_cut(text)
+    assert isinstance(cut, AtPositions), "the form was checked"
+    return {
+        each.partition or _ONLY_PARTITION: (each.offset, default_index if each.index is None else each.index)
+        for each in cut.positions
+    }
 
 
 def _numbers(text: str) -> SequenceNumbers:

@@ -13,7 +13,7 @@ from ...lib.filter_options import FROM, TriggerName
 from ...lib.output import counted
 from ...lib.progress import progress
 from ...lib.session import Session
-from ...lib.start_position import read_end, read_start
+from ...lib.start_position import is_reversed, read_end, read_start
 from ...lib.values import read_item
 
 _POLL_S: Final = 0.2
@@ -71,6 +71,8 @@ def replay(
         raise CommandError(f"--from {part.begin}: a replay begins in the past", ExitCode.USAGE)
     if part.end is not None:
         request["To"] = read_end(part.end, now)
+        if is_reversed(request["From"], request["To"]):
+            raise CommandError(f"--to {part.end} is before --from {part.begin}", ExitCode.USAGE)
     if part.key is not None:
         request["Key"] = _key(session, name, part.key)
     counts = session.client.admin("ReplaySubscription", request | {"DryRun": True})
