@@ -90,8 +90,18 @@ def _wait_for(worker: int) -> int:
 def _children() -> Iterator[int]:
     """Yield the process ids of this process's children, adopted orphans included.
 
-    Process ids rise and entries are read one by one, so children forked during the search are found too.
+    The kernel's list is read in microseconds, so a chain of processes of which each forks the next and ends has no
+    time to go on. A kernel without such lists (CONFIG_PROC_CHILDREN) has all processes searched.
     """
+    try:
+        for task in os.scandir("/proc/self/task"):  # an orphan is adopted by one of the threads
+            yield from map(int, Path(task.path, "children").read_bytes().split())
+    except (FileNotFoundError, ProcessLookupError):  # no such lists, or a thread that has just ended
+        yield from _search_children()
+
+
+def _search_children() -> Iterator[int]:
+    """Process ids rise and entries are read one by one, so children forked during the search are found too."""
     here = str(os.getpid())
     if not os.path.isdir("/proc"):
         return

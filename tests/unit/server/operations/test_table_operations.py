@@ -475,7 +475,7 @@ def test_a_table_must_be_there(client: Any, name: str, operation: str) -> None:
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Any]:
     """A client of a server whose tables take their time."""
-    with served(tmp_path, "--table-delay", "300ms") as url:
+    with served(tmp_path, "--table-delay", "1s") as url:
         client = boto3.client("dynamodb", endpoint_url=url)
         yield client
         client.close()
