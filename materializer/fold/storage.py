@@ -27,7 +27,7 @@ from ...model.keys import Slots, key_hash, slot
 Stored: TypeAlias = tuple[bytes, int]
 
 UNKNOWN: Final[Stored] = (b"", -1)
-"""Is passed or returned where the item at a key is not known; compared by `is`."""
+"""Is passed or returned where the item at a key is not known. Compiled code copies it, so it is compared by `==`."""
 
 EncodedKey: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
 

@@ -99,7 +99,7 @@ class VersionWriter:
     def find(self, key: bytes) -> Stored | None:
         """Return the newest version of a key that is not in `recent`, and keep it there."""
         found = self._older.get(key, UNKNOWN)
-        if found is UNKNOWN:
+        if found == UNKNOWN:
             at = self._cursor.seek(key)
             found = self._cursor.value() if at is not None and at.startswith(key) else None
         self.keep(key, found)
@@ -194,7 +194,7 @@ class VersionStore:
         """Return the item at a key."""
         key = self._keys.key(pk, sk)
         found = self._writer.recent.get(key, UNKNOWN)
-        return self._writer.find(key) if found is UNKNOWN else found
+        return self._writer.find(key) if found == UNKNOWN else found
 
     def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
         """Store an item; return the item that it replaces, which is read if it is UNKNOWN.
@@ -202,7 +202,7 @@ class VersionStore:
         An equal item gets no version.
         """
         key = self._keys.key(pk, sk)
-        if old is UNKNOWN:
+        if old == UNKNOWN:
             old = self.get(pk, sk)
         elif key not in self._writer.recent:
             self._writer.keep(key, old)

@@ -369,7 +369,7 @@ class MeteredPartition:
         """Return the keys of the entries that a write may change in an index; None if they are not known before it."""
         key = action.table, action.pk, action.sk
         present = self._find(key)
-        if isinstance(action, Update) or present is UNKNOWN:
+        if isinstance(action, Update) or present == UNKNOWN:
             return None
         images = [] if present is None else [load(present[0])]
         if isinstance(action, Put):
@@ -401,7 +401,7 @@ class MeteredPartition:
         if table is None or name not in table.indexes:
             return None
         for image in (outcome.new, outcome.old):
-            if image is not None and image is not UNKNOWN:
+            if image is not None and image != UNKNOWN:
                 found = entry_key(table.indexes[name], load(image[0]), action.pk, action.sk)
                 if found is not None:
                     return found

@@ -78,7 +78,7 @@ class _Recording:
 
     def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
         replaced = self._items.put(pk, sk, stored)
-        assert old is UNKNOWN or old == replaced, f"the fold takes {old} for the item at {pk!r}, {sk!r}"
+        assert old in (UNKNOWN, replaced), f"the fold takes {old} for the item at {pk!r}, {sk!r}"
         if replaced is None or replaced[0] != stored[0]:
             self._record(self._id, pk, sk, stored)
         return replaced

@@ -107,6 +107,29 @@ def test_a_constant_that_a_test_replaces_is_not_final() -> None:
     assert [] == final
 
 
+def test_no_tuple_constant_is_compared_by_identity() -> None:
+    """Compiled code passes a tuple as its fields, and makes a new one where interpreted code receives it."""
+    constants = {
+        each.target.id
+        for hot in TREES.values()
+        for each in hot.body
+        if isinstance(each, ast.AnnAssign)
+        and isinstance(each.target, ast.Name)
+        and isinstance(each.value, ast.Tuple)
+    }
+    compared = [
+        f"{path}:{each.lineno}: {ast.unparse(each)}"
+        for path, source in sources()
+        for each in ast.walk(source)
+        if isinstance(each, ast.Compare)
+        and isinstance(each.ops[0], ast.Is | ast.IsNot)
+        and constants & {*map(ast.unparse, [each.left, *each.comparators])}
+    ]
+
+    assert "UNKNOWN" in constants
+    assert [] == compared
+
+
 def test_a_checkout_has_no_extension_module_beside_its_sources() -> None:
     built = [
         path
