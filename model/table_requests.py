@@ -111,7 +111,7 @@ def create(
 
     Args:
         tables: The number of existing tables.
-        units: The read and write units that they have provisioned (`throughput.units_of`).
+        units: The read and write units that they have provisioned together.
     """
     _refuse_unsupported(request)
     by_request = request.get("BillingMode") == "PAY_PER_REQUEST"

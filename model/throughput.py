@@ -188,7 +188,7 @@ def check_maxima(definition: TableDefinition, others: tuple[int, int], limits: L
     """Refuse units above the maxima of a table, an index or the account.
 
     Args:
-        others: The units that the account's other tables have provisioned (`units_of`).
+        others: The units that the account's other tables have provisioned together.
     """
     _check_part(definition, limits.table_capacity_units)
     for index in definition.indexes:

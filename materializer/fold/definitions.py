@@ -29,7 +29,6 @@ from ...model.jobs import START_IMPORT
 from ...model.slots import CATALOG, data_partitions
 from ...model.table_requests import FILLED, SHARD_AGE
 from ...model.tables import SHARD_MS, TableDefinition, index_filled, settled
-from ...model.throughput import units_of
 from . import outcomes
 from .outbox import send
 from .outcomes import Completed, Outcome, Refused, Skipped
@@ -59,7 +58,7 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
                 next_id=state.next_id,
                 time_ms=state.log_time,
                 limits=state.limits,
-                units=_units(state, but=command.table),
+                units=state.units_of_others(table),
             )
     except RequestError as error:
         return Refused(error)
@@ -157,17 +156,12 @@ def _create(state: PartitionState, command: DefineTable, request: dict[str, Any]
         time_ms=state.log_time,
         limits=state.limits,
         tables=len(state.tables),
-        units=_units(state),
+        units=state.units_of_others(None),
     )
     if definition.name in state.names:
         error = TableAlreadyExistsError if is_restore else ResourceInUseError
         raise error(f"Table already exists: {definition.name}")
     return definition
-
-
-def _units(state: PartitionState, but: int = 0) -> tuple[int, int]:
-    """Return the provisioned units of all tables but one."""
-    return units_of(table.definition for table in state.tables.values() if table.definition.id != but)
 
 
 def _with_own_label(state: PartitionState, definition: TableDefinition) -> TableDefinition:

@@ -188,7 +188,7 @@ class _Loader:
         self.state.deferred.append((sender, message))
 
     def _begin_table(self, definition: TableDefinition) -> None:
-        table = self.state.tables[definition.id] = Table(definition, self.state.new_store)
+        table = self.state.add(definition)
         self._table, self._store = table, table.items
         self._is_index = False
         self._is_sharing = any(index.kept is None for index in table.indexes.values())

@@ -29,6 +29,7 @@ from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
+from ...model.throughput import units_of
 from .feed.capture import CapturePeriod, CapturePeriods, ShardSplit, divide_shards, update_periods
 from .storage import MemoryStore, NewStore
 from .transactions.state import Transactions
@@ -199,6 +200,7 @@ class PartitionState:
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
     slots: range = field(init=False, default=slots_of(0, 1))
+    _units: tuple[int, int] = field(init=False, default=(0, 0))
 
     def __post_init__(self) -> None:
         if self.genesis is not None:
@@ -223,13 +225,28 @@ class PartitionState:
         """Create or redefine a table from the command with that sequence number on."""
         table = self.tables.get(definition.id)
         if table is None:
-            self.tables[definition.id] = Table(definition, self.new_store)
+            self.add(definition)
             self.names[definition.name] = definition.id
         else:
             self._divide_shards(table.definition, definition, sequence_number)
+            self._units = _sum(self.units_of_others(table), units_of([definition]))
             table.define(definition)
         self.next_id = max([self.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
         update_periods(self.periods, definition.id, definition, sequence_number, self.log_time)
+
+    def add(self, definition: TableDefinition) -> Table:
+        """Add an empty table, as it is created or loaded, and return it."""
+        table = self.tables[definition.id] = Table(definition, self.new_store)
+        self._units = _sum(self._units, units_of([definition]))
+        return table
+
+    def units_of_others(self, table: Table | None) -> tuple[int, int]:
+        """Return the read and write units that all tables but one have provisioned; None excludes no table."""
+        (read, write), (own_read, own_write) = (
+            self._units,
+            units_of([] if table is None else [table.definition]),
+        )
+        return read - own_read, write - own_write
 
     def _divide_shards(self, before: TableDefinition, after: TableDefinition, sequence_number: int) -> None:
         """Divide the shards of the table's stream at each new boundary between two keys of this partition."""
@@ -243,8 +260,10 @@ class PartitionState:
 
     def drop(self, table_id: int, sequence_number: int) -> None:
         """Delete a table from the command with that sequence number on. That cancels its import."""
-        table = self.tables.pop(table_id, None)
+        table = self.tables.get(table_id)
         if table is not None:
+            self._units = self.units_of_others(table)
+            del self.tables[table_id]
             del self.names[table.definition.name]
             self.restores.pop(table_id, None)
             self._cancel_import(table_id)
@@ -297,6 +316,10 @@ class PartitionState:
             if self.tokens[token].time > horizon:
                 return
             del self.tokens[token]
+
+
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def _kept(index: IndexDefinition, table: TableDefinition) -> tuple[str, ...] | None:

@@ -23,7 +23,6 @@ from ...model.partition_splits import KEEP_PARTITIONS
 from ...model.table_copies import RESTORE
 from ...model.table_requests import POLICY, SHARD_AGE
 from ...model.tables import TableDefinition, name_of
-from ...model.throughput import units_of
 from ..auth.policy_document import Holder
 from ..database import Database
 from ..throttling.decreases import check_decreases
@@ -78,7 +77,7 @@ def check_create(database: Database, body: dict[str, Any], table_id: str) -> dic
         time_ms=database.clock(),
         limits=database.limits,
         tables=len(database.state.tables),
-        units=units_of(table.definition for table in database.state.tables.values()),
+        units=database.state.units_of_others(None),
     )
     return body
 
@@ -99,7 +98,6 @@ def change(
     """
     body = table_rules.admit(operation, body)
     definition = table.definition
-    others = (each.definition for each in database.state.tables.values() if each is not table)
     now_ms = database.clock()
     changed = table_requests.change(
         operation,
@@ -108,7 +106,7 @@ def change(
         next_id=database.state.next_id,
         time_ms=now_ms,
         limits=database.limits,
-        units=units_of(others),
+        units=database.state.units_of_others(table),
     )
     if operation == "UpdateTable" and database.settings.throttle:
         check_decreases(definition, changed, now_ms)

@@ -1,8 +1,15 @@
 """The set of tables, and the filling of a new index."""
 
+import sys
+from types import FrameType
+from typing import Any
+
 from foldb.log.commands import Backfill, Settle
+from foldb.materializer.fold.dump import dump
+from foldb.materializer.fold.load import load
 from foldb.materializer.fold.outcomes import Completed, Refused, Skipped, TableDefined
 from foldb.model.errors import ResourceInUseError
+from foldb.model.throughput import units_of
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, index_request, put, table_request
 
 ADD_INDEX = {
@@ -52,6 +59,57 @@ def test_a_name_is_given_once_and_free_again_after_the_table_is_gone() -> None:
     assert isinstance(taken, Refused)
     assert isinstance(taken.error, ResourceInUseError)
     assert second.definition.id > first.definition.id
+
+
+def test_units_of_the_account_follow_every_definition() -> None:
+    ledger = Ledger()
+    billed: dict[str, Any] = {"BillingMode": "PROVISIONED", "ProvisionedThroughput": _units(5, 3)}
+    index = index_request("by-colour", "colour") | {"ProvisionedThroughput": _units(2, 1)}
+    cars = ledger.create("Cars", **billed, GlobalSecondaryIndexes=[index])
+    bikes = ledger.create("Bikes", **billed)
+    ledger.create("Boats")
+    created = ledger.state.units_of_others(None), ledger.state.units_of_others(cars)
+
+    raised = {"TableName": "Cars", "ProvisionedThroughput": _units(9, 4)}
+    ledger.fold(define("UpdateTable", cars.definition.id, raised))
+    ledger.fold(define("DeleteTable", bikes.definition.id, {"TableName": "Bikes"}))
+
+    assert ((12, 7), (5, 3)) == created
+    assert (11, 5) == ledger.state.units_of_others(None)
+    assert (11, 5) == units_of(table.definition for table in ledger.state.tables.values())
+    assert (11, 5) == load(dump(ledger.state)).units_of_others(None)
+
+
+def test_the_cost_of_a_new_table_does_not_depend_on_the_others() -> None:
+    ledger = Ledger()
+    few = _calls_of_a_new_table(ledger, "A")
+    for number in range(200):
+        ledger.create(f"Table{number}")
+
+    many = _calls_of_a_new_table(ledger, "B")
+
+    assert many == few
+
+
+def _units(read: int, write: int) -> dict[str, int]:
+    return {"ReadCapacityUnits": read, "WriteCapacityUnits": write}
+
+
+def _calls_of_a_new_table(ledger: Ledger, name: str) -> int:
+    """Return the number of functions that creating a table and deleting it calls."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        table = ledger.create(name)
+        ledger.fold(define("DeleteTable", table.definition.id, {"TableName": name}))
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def test_a_command_for_a_table_that_is_gone_has_no_effect() -> None:
