@@ -27,11 +27,19 @@ def list_(session: Session, table: TableArgument) -> None:
     Example: foldb partition list Music
     """
     answer = session.client.admin("CapacityPartitions", {"TableName": table})
-    rows = [
-        {**each, "Low": _boundary(each["Low"]), "High": _boundary(each["High"])}
-        for each in answer["Partitions"]
-    ]
-    session.output.rows(rows, first=("IndexName", "Id", "Low", "High", "Parent", "Reason", "BornMs"))
+    session.output.rows(_partition_row(each) for each in answer["Partitions"])
+
+
+def _partition_row(each: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "index": each["IndexName"] or "",
+        "id": each["Id"],
+        "low": _boundary(each["Low"]),
+        "high": _boundary(each["High"]),
+        "parent": each["Parent"],
+        "reason": each["Reason"],
+        "time": None if each["BornMs"] is None else time_text(each["BornMs"]),
+    }
 
 
 def _boundary(boundary: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`foldb partition of`: the partition of a key, by its partition key alone."""
+"""`foldb partition of` and `list`: the partition of a key, and the capacity partitions."""
 
 from collections.abc import Iterator
 
@@ -67,8 +67,9 @@ def test_the_list_has_the_capacity_partition_of_a_key(several: Foldb) -> None:
 
     listed = lines(several("partition", "list", "Music"))
 
-    [mine] = [each for each in listed if each["Id"] == said["CapacityPartition"]]
-    low, high = (int(mine[name], 16) if mine[name] != "end" else 1 << 64 for name in ("Low", "High"))
+    [mine] = [each for each in listed if each["id"] == said["CapacityPartition"]]
+    low, high = (int(mine[name], 16) if mine[name] != "end" else 1 << 64 for name in ("low", "high"))
     assert low >> 52 <= said["Slot"] < high >> 52
     assert 8 == len(listed), "a table on demand"
-    assert [each["High"] for each in listed[:-1]] == [each["Low"] for each in listed[1:]]
+    assert [each["high"] for each in listed[:-1]] == [each["low"] for each in listed[1:]]
+    assert {"index", "id", "low", "high", "parent", "reason", "time"} == mine.keys()
