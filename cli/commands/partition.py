@@ -8,7 +8,7 @@ import typer
 
 from ..lib.command_group import CommandGroup
 from ..lib.heat import Heat, HeatLayer, HeatPart, draw_map, read_heat
-from ..lib.options import KeyWords, TableArgument
+from ..lib.options import AsOf, KeyWords, TableArgument
 from ..lib.output import time_text, whole_or_half
 from ..lib.session import Session
 from ..lib.settings import Format
@@ -18,15 +18,16 @@ app = CommandGroup()
 
 
 @app.command("list")
-def list_(session: Session, table: TableArgument) -> None:
+def list_(session: Session, table: TableArgument, as_of: AsOf = None) -> None:
     """List the capacity partitions of a table and its global indexes, in the order of their keys.
 
     A range begins at the hash of a partition key, or at a key. With --throttle partitions split: each has its parent,
-    the reason and the log time of the split.
+    the reason and the log time of the split. With --as-of the definition at the cut determines them.
 
     Example: foldb partition list Music
     """
-    answer = session.client.admin("CapacityPartitions", {"TableName": table})
+    body = {"TableName": table} | ({} if as_of is None else {"AsOf": as_of})
+    answer = session.client.admin("CapacityPartitions", body)
     session.output.rows(_partition_row(each) for each in answer["Partitions"])
 
 

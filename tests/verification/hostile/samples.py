@@ -472,7 +472,7 @@ SAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("Foldb_20261121.Heat", {**ON_TABLE, "BucketMs": 60_000, "Buckets": 5, "Limit": 2}),
     ("Foldb_20261121.IndexProgress", ON_TABLE),
     ("Foldb_20261121.Partition", {**ON_TABLE, "Key": {"p": {"S": "a"}}}),
-    ("Foldb_20261121.CapacityPartitions", ON_TABLE),
+    ("Foldb_20261121.CapacityPartitions", {**ON_TABLE, "AsOf": "-0"}),
     ("Foldb_20261121.Rebuild", {**ON_TABLE, "IndexName": "gsi"}),
     ("Foldb_20261121.Status", {}),
     ("Foldb_20261121.Restore", {**ON_TABLE, "AsOf": "-0", "TargetTableName": "restored"}),

@@ -1,6 +1,7 @@
-"""`foldb partition of` and `list`: the partition of a key, and the capacity partitions."""
+"""`foldb partition of` and `list`: the partition of a key, and the capacity partitions now and at a cut."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ import foldb
 from foldb.model.keys import key_hash, slot
 from foldb.model.slots import slots_of
 from tests.behaviour.cli.conftest import Foldb, at, lines
+from tests.support.subscribed import until
 
 
 @pytest.fixture
@@ -73,3 +75,37 @@ def test_the_list_has_the_capacity_partition_of_a_key(several: Foldb) -> None:
     assert 8 == len(listed), "a table on demand"
     assert [each["high"] for each in listed[:-1]] == [each["low"] for each in listed[1:]]
     assert {"index", "id", "low", "high", "parent", "reason", "time"} == mine.keys()
+
+
+@pytest.mark.spec("S62")
+def test_the_list_at_a_cut_has_the_partitions_of_that_time() -> None:
+    """The stored map, which a table has from its first split on, and the computed one before it."""
+    with foldb.serve(throttle=True, split_delay_ms=0) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Music", "Artist:S", "--read", "10", "--write", "10")
+        created = lines(cli("status"))[0]["Position"]
+        cli("table", "update", "Music", "--read", "10", "--write", "2000")
+        split = until(lambda: is_split(lines(cli("partition", "list", "Music"))))
+        now = lines(cli("status"))[0]["Position"]
+        cli("table", "delete", "Music", "--yes")
+
+        before, after = (lines(cli("partition", "list", "Music", "--as-of", cut)) for cut in (created, now))
+
+    assert [(0, None)] == [(each["id"], each["parent"]) for each in before]
+    assert split == after
+    assert {"throughput"} == {each["reason"] for each in after}
+
+
+def is_split(listed: list[Any]) -> list[Any]:
+    """Return the partitions if there are several."""
+    return listed if len(listed) > 1 else []
+
+
+def test_a_list_at_no_cut_of_the_table_is_refused(cli: Foldb) -> None:
+    cli("table", "create", "Music", "Artist:S")
+
+    early = cli("partition", "list", "Music", "--as-of", "0")
+    late = cli("partition", "list", "Music", "--as-of", "2100-01-01T00:00:00Z")
+
+    assert (3, True) == (early.exit_code, "Music did not exist at 0" in early.stderr)
+    assert (7, True) == (late.exit_code, "is in the future" in late.stderr)
