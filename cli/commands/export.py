@@ -141,7 +141,7 @@ class _Export:
         """Check the arguments against each other.
 
         Raises:
-            CommandError: Two of them exclude each other.
+            CommandError: Two of them exclude each other, or OUT is in a missing folder or has an unknown suffix.
             MissingExtraError: The library for the format is not installed.
         """
         if self.is_layout and not self.out.is_dir() and _FILE_SUFFIX.fullmatch(self.out.suffix):
@@ -149,6 +149,11 @@ class _Export:
                 f"{self.out}: {self.out.suffix} is no format of an export: give a file such as {self.out.stem}.jsonl, "
                 "or the folder of a bucket, which may have this name if it exists",
                 ExitCode.USAGE,
+            )
+        if not self.out.parent.is_dir():
+            raise CommandError(
+                f"{self.out}: there is no folder {self.out.parent}: create it, or give another path",
+                ExitCode.UNREACHABLE,
             )
         if self.since is None and self.until is not None:
             raise CommandError("--to needs --from: give --as-of for all items at a cut", ExitCode.USAGE)

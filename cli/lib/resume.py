@@ -48,7 +48,7 @@ class StateFile:
         """Return the state to begin with: the one that was found, or a new one, which is saved, and its folder made."""
         if self.found is None:
             self.found = make()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(exist_ok=True)
             self.save(self.found)
         return self.found
 

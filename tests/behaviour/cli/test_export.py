@@ -349,6 +349,8 @@ def test_an_interrupted_export_continues(
     monkeypatch.setattr(export, "_now_ms", lambda: 1_795_445_864_209)
     before = things.items("Things")
     parts, whole = tmp_path / "parts" / name, tmp_path / "whole" / name
+    parts.parent.mkdir()
+    whole.parent.mkdir()
     for calls in (0, 2, 1, 0, 1):
         killed(things.cli, "export", "Things", str(parts), operation="Scan", calls=calls)
         things.change(2)
@@ -593,7 +595,7 @@ def test_zstd_without_its_extra_changes_nothing(
     assert tables == lines(things.cli("table", "list"))
 
 
-@pytest.mark.parametrize("out", ["exports", "folder/a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("out", ["exports", "a.jsonl", "a.parquet"])
 def test_an_export_of_no_table_leaves_nothing(things: Database, tmp_path: Path, out: str) -> None:
     result = things.cli("export", "Nothing", str(tmp_path / out))
 
@@ -713,3 +715,16 @@ def test_a_file_of_another_format_is_refused(cli: Foldb, tmp_path: Path, name: s
 
     assert (code, not code) == (result.exit_code, (tmp_path / name).is_dir())
     assert not code or "is no format of an export: give a file such as x.jsonl" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet", "exports"])
+def test_an_export_into_a_missing_folder_is_refused(cli: Foldb, tmp_path: Path, name: str) -> None:
+    """It made the folders of a mistyped path."""
+    cli("table", "create", "Things", "id:S")
+    missing = tmp_path / "missing" / "folder"
+
+    result = cli("export", "Things", str(missing / name))
+
+    assert ExitCode.UNREACHABLE == result.exit_code
+    assert f"there is no folder {missing}: create it, or give another path\n" in result.stderr
+    assert not missing.parent.exists()
