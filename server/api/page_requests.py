@@ -181,8 +181,8 @@ def answer(
     before, after = (b"", b"") if body.get("Select") == "COUNT" else (b'"Items":[', b"],")
     last = b"" if page.last is None else b',"LastEvaluatedKey":' + page.last
     consumed = b""
-    if "ReturnConsumedCapacity" in body:
-        consumed = consumed_one(body, _consumed(body["TableName"], index, page))
+    if "ReturnConsumedCapacity" in body or reply.record is not None:
+        consumed = consumed_one(body, reply, _consumed(body["TableName"], index, page))
         consumed = consumed and b"," + consumed
     # One formatting step, because items are many bytes to copy.
     text = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (

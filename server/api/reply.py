@@ -32,10 +32,12 @@ class ReplyRecord(Protocol):
     Attributes:
         access_key: The id of the key that signed the request.
         error: The name of the error in the answer.
+        half_units: The consumed half units of all its tables and indexes.
     """
 
     access_key: str | None
     error: str | None
+    half_units: int
 
     def note(self, demands: Iterable[Demand]) -> None:
         """Record the names of the tables in the rights that the request needs."""
@@ -125,6 +127,11 @@ class Reply:
             self.depth,
             None if self.reason is None else self.reason.decode(),
         )
+
+    def consumed(self, half_units: int) -> None:
+        """Add consumed half units to the record in the request log."""
+        if self.record is not None:
+            self.record.half_units += half_units
 
     def ok(self, body: bytes, position: ResultPosition | None = None) -> None:
         """Answer with `body`, a JSON object or nothing, which is true of `position`."""

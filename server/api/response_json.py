@@ -4,7 +4,7 @@ Partitions return items as canonical JSON, and answers contain them unchanged: t
 capacity is counted in half units, which are integers, and converted to DynamoDB's decimals here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from ...model import keys
 from ...model.capacity import text
 from ...model.limits import GIB
 from ...model.tables import TableDefinition
+from .reply import Reply
 
 EMPTY = b"{}"
 
@@ -54,6 +55,11 @@ class Consumed:
     glob: dict[str, int] = field(default_factory=dict)
     kind: Literal["Read", "Write"] | None = None
 
+    @property
+    def half_units(self) -> int:
+        """The half units of the table and its indexes."""
+        return self.table + sum(self.local.values()) + sum(self.glob.values())
+
     def add(self, units: Units) -> None:
         self.table += 2 * units.table
         for totals, added in ((self.local, units.local), (self.glob, units.glob)):
@@ -62,8 +68,7 @@ class Consumed:
 
     def json(self, detail: str) -> bytes:
         """Return a ConsumedCapacity; `detail` is TOTAL or INDEXES."""
-        total = self.table + sum(self.local.values()) + sum(self.glob.values())
-        parts = [b'"TableName":' + quoted(self.name), self._units(total)]
+        parts = [b'"TableName":' + quoted(self.name), self._units(self.half_units)]
         if detail == "INDEXES":
             parts.append(b'"Table":{%b}' % self._units(self.table))
             parts.append(self._indexes(b"LocalSecondaryIndexes", self.local))
@@ -83,14 +88,16 @@ class Consumed:
         return b'"CapacityUnits":%b,"%bCapacityUnits":%b' % (count, self.kind.encode(), count)
 
 
-def consumed_one(body: dict[str, Any], consumed: Consumed) -> bytes:
+def consumed_one(body: dict[str, Any], reply: Reply, consumed: Consumed) -> bytes:
     """Return the member ConsumedCapacity of an answer about one table, or nothing if the request excludes it."""
+    reply.consumed(consumed.half_units)
     detail = body.get("ReturnConsumedCapacity", "NONE")
     return b"" if detail == "NONE" else b'"ConsumedCapacity":' + consumed.json(detail)
 
 
-def consumed_each(body: dict[str, Any], tables: Iterable[Consumed]) -> bytes:
+def consumed_each(body: dict[str, Any], reply: Reply, tables: Collection[Consumed]) -> bytes:
     """Return the member ConsumedCapacity of an answer about several tables, or nothing."""
+    reply.consumed(sum(each.half_units for each in tables))
     detail = body.get("ReturnConsumedCapacity", "NONE")
     if detail == "NONE":
         return b""

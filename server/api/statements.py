@@ -37,7 +37,7 @@ from ...expressions.partiql import (
 )
 from ...expressions.partiql.rendering import Renderer
 from ...log.commands import Check, Context
-from ...materializer.fold.outcomes import Applied, Outcome
+from ...materializer.fold.outcomes import Applied, Outcome, Refused
 from ...materializer.fold.state import Index, Table
 from ...materializer.fold.storage import Stored
 from ...materializer.partition import Page, ResultPosition
@@ -121,6 +121,10 @@ class Sender(Protocol):
 
     @property
     def context(self) -> Context: ...
+
+    def consumed(self, half_units: int) -> None:
+        """Record consumed half units."""
+        ...
 
 
 def refusal(error: ValidationError) -> ValidationError:
@@ -333,7 +337,7 @@ def _write(database: Database, bound: Bound, member: dict[str, Any], sender: Sen
         _check_key_types(table, action.request["Key"])
     command = command_of(parsed, table.definition, sender.context, limits)
     assert not isinstance(command, Check), "only EXISTS is a check"
-    answer = partial(_on_outcome, bound.kind.table, action.inserts, done)
+    answer = partial(_on_outcome, bound.kind.table, action.inserts, sender, done)
     database.counted.submit(command, parsed.write.size + parsed.write.expression_bytes + 256, answer)
 
 
@@ -346,7 +350,9 @@ def _check_key_types(table: Table, key: dict[str, Value]) -> None:
             )
 
 
-def _on_outcome(name: str, inserts: bool, done: OnResult, outcome: Outcome, position: ResultPosition) -> None:
+def _on_outcome(
+    name: str, inserts: bool, sender: Sender, done: OnResult, outcome: Outcome, position: ResultPosition
+) -> None:
     if isinstance(outcome, Applied):
         consumed = Consumed(name)
         consumed.add(outcome.units)
@@ -355,6 +361,8 @@ def _on_outcome(name: str, inserts: bool, done: OnResult, outcome: Outcome, posi
         return
     error = write_requests.refusal(outcome)
     assert error is not None, "a write of an item has no other outcome"
+    if isinstance(outcome, Refused):
+        sender.consumed(2 * outcome.units)
     if inserts and isinstance(error, ConditionalCheckFailedError):
         error = DuplicateItemError()
     done(error, position)

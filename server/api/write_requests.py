@@ -90,19 +90,23 @@ def _answer(
     if not isinstance(outcome, Applied):
         error = refusal(outcome)
         assert error is not None, "a write of an item has no other outcome"
+        if isinstance(outcome, Refused):
+            reply.consumed(2 * outcome.units)
         reply.error(error, position)
-    elif outcome.attributes is None and _ANSWER_MEMBERS.isdisjoint(body):
+    elif outcome.attributes is None and _ANSWER_MEMBERS.isdisjoint(body) and reply.record is None:
         reply.ok(EMPTY, position)
     else:
-        reply.ok(_applied(body, definition, pk, outcome), position)
+        reply.ok(_applied(body, reply, definition, pk, outcome), position)
 
 
-def _applied(body: dict[str, Any], definition: TableDefinition, pk: bytes, outcome: Applied) -> bytes:
+def _applied(
+    body: dict[str, Any], reply: Reply, definition: TableDefinition, pk: bytes, outcome: Applied
+) -> bytes:
     consumed = Consumed(body["TableName"])
     consumed.add(outcome.units)
     return members(
         b"" if outcome.attributes is None else b'"Attributes":' + outcome.attributes,
-        consumed_one(body, consumed),
+        consumed_one(body, reply, consumed),
         _metrics(body, definition, pk, outcome),
     )
 

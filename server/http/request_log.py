@@ -48,9 +48,21 @@ class RequestRecord:
         access_key: The id of the key that it names.
         tables: The names of its tables, once its body is parsed.
         error: The name of the error in its answer; without one, the line names the error after the status.
+        half_units: The consumed half units of all its tables and indexes.
     """
 
-    __slots__ = ("access_key", "began", "bytes_in", "error", "method", "operation", "path", "peer", "tables")
+    __slots__ = (
+        "access_key",
+        "began",
+        "bytes_in",
+        "error",
+        "half_units",
+        "method",
+        "operation",
+        "path",
+        "peer",
+        "tables",
+    )
 
     def __init__(self, peer: str, head: RequestHead | None, bytes_in: int, began: float) -> None:
         self.peer = peer
@@ -58,6 +70,7 @@ class RequestRecord:
         self.began = began
         self.tables: list[str] = []
         self.error: str | None = None
+        self.half_units = 0
         self.method: str | None = None
         self.path: str | None = None
         self.operation: str | None = None
@@ -141,6 +154,7 @@ class RequestLog:
             "bytes_in": record.bytes_in,
             "bytes_out": bytes_out,
             "duration_ms": round(duration_ms, 3),
+            "units": record.half_units / 2 or None,
             "position": position,
         }
         data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)

@@ -133,7 +133,7 @@ def _answer(
         responses.append(members(table, b'"Item":' + result.items[0] if result.items else b""))
         if result.consumed is not None:
             consumed.append(result.consumed)
-    answer = members(b'"Responses":' + array(responses), consumed_each(body, consumed))
+    answer = members(b'"Responses":' + array(responses), consumed_each(body, reply, consumed))
     reply.ok(answer, joined(positions) if positions else None)
 
 

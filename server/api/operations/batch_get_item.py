@@ -201,7 +201,7 @@ def _answer(
             rest = orjson.dumps({**table.request, "Keys": left})
             unprocessed.append(b"%b:%b" % (quoted(table.name), rest))
     pieces += (b'},"UnprocessedKeys":', members(*unprocessed))
-    if units_of_all := consumed_each(body, consumed):
+    if units_of_all := consumed_each(body, reply, consumed):
         pieces += (b",", units_of_all)
     pieces.append(b"}")
     reply.ok(b"".join(pieces), position)

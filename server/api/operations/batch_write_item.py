@@ -146,7 +146,7 @@ def _answer(batch: _Batch) -> None:
         return
     answer = members(
         b'"UnprocessedItems":' + orjson.dumps(unprocessed),
-        consumed_each(batch.body, _consumed(batch)),
+        consumed_each(batch.body, batch.reply, _consumed(batch)),
         _metrics(batch),
     )
     batch.reply.ok(answer, position)

@@ -37,7 +37,7 @@ def _answer(
     if isinstance(result, RequestError):
         reply.error(result, position)
         return
-    consumed = b"" if result.consumed is None else consumed_one(body, result.consumed)
+    consumed = b"" if result.consumed is None else consumed_one(body, reply, result.consumed)
     answer = members(
         b'"Items":' + array(result.items),
         b"" if result.last is None else b'"LastEvaluatedKey":' + result.last,

@@ -49,6 +49,8 @@ def _answer_plain(
     position: ResultPosition,
 ) -> None:
     usage.count_get(pk, stored, consistent)
+    if reply.record is not None and not isinstance(stored, RequestError):
+        reply.consumed(read_half_units(stored[1] if stored else 0, consistent))
     if isinstance(stored, tuple):
         reply.ok(b'{"Item":%b}' % stored[0], position)
     elif stored is None:
@@ -74,7 +76,7 @@ def _answer(
     size = 0 if stored is None else stored[1]
     consumed = Consumed(body["TableName"], read_half_units(size, body.get("ConsistentRead", False)))
     item = b"" if stored is None else b'"Item":' + projected(stored, plan)
-    reply.ok(members(item, consumed_one(body, consumed)), position)
+    reply.ok(members(item, consumed_one(body, reply, consumed)), position)
 
 
 def projected(stored: Stored, plan: Plan | None) -> bytes:

@@ -138,7 +138,7 @@ def _answer(
         consumed = tables.setdefault(get.definition.id, Consumed(get.request["TableName"], kind="Read"))
         consumed.table += transaction_read_half_units(0 if stored is None else stored[1])
         responses.append(b"{}" if stored is None else b'{"Item":%b}' % get.show(stored, get.plan))
-    answer = members(b'"Responses":' + array(responses), consumed_each(body, tables.values()))
+    answer = members(b'"Responses":' + array(responses), consumed_each(body, reply, tables.values()))
     reply.ok(answer, position)
 
 

@@ -90,7 +90,7 @@ def submit_transaction(
     actions = _actions(parsed, definitions, context, limits)
     token = body.get("ClientRequestToken")
     command = Transact(actions, context, token, b"" if token is None else fingerprint(body))
-    answer = partial(_on_outcome, body, done, definitions, actions)
+    answer = partial(_on_outcome, body, reply, done, definitions, actions)
     submit = partial(database.counted.submit, command, size + 256 * len(actions), answer)
     _limit_examined(database, actions, reply, submit)
 
@@ -226,6 +226,7 @@ def _answer(reply: Reply, answer: tuple[bytes, ...] | RequestError, position: Re
 
 def _on_outcome(
     body: dict[str, Any],
+    reply: Reply,
     done: OnTransacted,
     definitions: list[TableDefinition],
     actions: list[Action],
@@ -233,23 +234,30 @@ def _on_outcome(
     position: ResultPosition,
 ) -> None:
     if isinstance(outcome, Transacted):
-        done(_transacted(body, definitions, actions, outcome), position)
+        done(_transacted(body, reply, definitions, actions, outcome), position)
         return
+    if isinstance(outcome, TransactionRefused):
+        reply.consumed(2 * sum(outcome.units))
     error = outcome.error if isinstance(outcome, TransactionRefused) else write_requests.refusal(outcome)
     assert error is not None, "a transaction has no other outcome"
     done(error, position)
 
 
 def _transacted(
-    body: dict[str, Any], definitions: list[TableDefinition], actions: list[Action], outcome: Transacted
+    body: dict[str, Any],
+    reply: Reply,
+    definitions: list[TableDefinition],
+    actions: list[Action],
+    outcome: Transacted,
 ) -> tuple[bytes, ...]:
-    if "ReturnConsumedCapacity" not in body and "ReturnItemCollectionMetrics" not in body:
+    is_asked = "ReturnConsumedCapacity" in body or "ReturnItemCollectionMetrics" in body
+    if not is_asked and reply.record is None:
         return ()
     tables: dict[int, Consumed] = {}
     for name, definition, applied in zip(_names(body), definitions, outcome.actions, strict=True):
         consumed = Consumed(name, kind="Read" if outcome.replayed else "Write")
         tables.setdefault(definition.id, consumed).add(applied.units)
-    return consumed_each(body, tables.values()), _metrics(body, definitions, actions, outcome)
+    return consumed_each(body, reply, tables.values()), _metrics(body, definitions, actions, outcome)
 
 
 def _names(body: dict[str, Any]) -> list[str]:

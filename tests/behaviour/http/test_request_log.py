@@ -89,6 +89,43 @@ def test_each_request_has_a_line_also_if_it_is_refused(tmp_path: Path) -> None:
     ]
 
 
+def test_a_log_line_has_the_consumed_units(tmp_path: Path) -> None:
+    """They are those of ConsumedCapacity, which none of the requests asks for, and of refused conditions."""
+    long = {"pk": {"S": "b"}, "v": {"S": "x" * 1500}}
+    key, refused = {"pk": {"S": "b"}}, {"ConditionExpression": "attribute_not_exists(pk)"}
+    statement = {"Statement": "SELECT * FROM Cars WHERE pk = 'b'"}
+    insert = {"Statement": "INSERT INTO Cars VALUE {'pk': 'b'}"}
+    requests = [
+        ("ListTables", {}, None),
+        ("PutItem", put("Cars"), 1),
+        ("PutItem", {"TableName": "Cars", "Item": long}, 2),
+        ("PutItem", put("Cars", **refused), 1),
+        ("GetItem", {"TableName": "Cars", "Key": key}, 0.5),
+        ("GetItem", {"TableName": "Cars", "Key": key, "ConsistentRead": True}, 1),
+        ("GetItem", {"TableName": "Cars", "Key": key, "ProjectionExpression": "v"}, 0.5),
+        ("Scan", {"TableName": "Cars", "ConsistentRead": True}, 1),
+        ("BatchGetItem", {"RequestItems": {"Cars": {"Keys": [key, {"pk": {"S": "a"}}]}}}, 1),
+        ("BatchWriteItem", {"RequestItems": {"Cars": [{"PutRequest": {"Item": long}}]}}, 2),
+        ("TransactGetItems", {"TransactItems": [{"Get": {"TableName": "Cars", "Key": key}}]}, 2),
+        ("TransactWriteItems", {"TransactItems": [{"Put": put("Cars")}]}, 2),
+        ("TransactWriteItems", {"TransactItems": [{"Put": put("Cars", **refused)}]}, 2),
+        ("ExecuteStatement", statement, 0.5),
+        ("BatchExecuteStatement", {"Statements": [statement, statement]}, 1),
+        ("ExecuteTransaction", {"TransactStatements": [statement]}, 2),
+        ("ExecuteStatement", insert, 2),
+        ("BatchExecuteStatement", {"Statements": [insert, insert]}, 4),
+        ("GetItem", {"TableName": "Vans", "Key": key}, None),
+    ]
+    with Process(tmp_path, "--log-requests") as server:
+        ask(server.url, "CreateTable", table_request("Cars", "pk:S"))
+        for operation, body, _ in requests:
+            ask(server.url, operation, body)
+        server.terminate()
+
+    found = [(line["operation"], line["units"]) for line in lines(server.said)[1:]]
+    assert [(operation, units) for operation, _, units in requests] == found
+
+
 def test_a_log_line_matches_the_answer_the_client_received(tmp_path: Path) -> None:
     sent = request("ListTables", {"Limit": 3}, "Connection: close")
     begun = datetime.now(UTC)
