@@ -53,6 +53,15 @@ def acknowledge(state: PartitionState, receiver: int, through: int) -> bool:
     return len(waiting) < before
 
 
+def oldest_entry_time(state: PartitionState) -> int | None:
+    """Return the log time of the oldest unacknowledged message with an index entry; None if there is none."""
+    times = [
+        next((relay.time for relay in outbox.unacknowledged if type(relay.message) is IndexEntry), None)
+        for outbox in state.outboxes.values()
+    ]
+    return min((time for time in times if time is not None), default=None)
+
+
 def size_of(message: Message) -> int:
     """Return the approximate size of a message, in memory and in a log."""
     if type(message) is IndexEntry:

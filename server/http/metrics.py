@@ -16,6 +16,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from ...materializer.feed_requests import ChangeCount
+from ...materializer.fold.outbox import oldest_entry_time
 from ...materializer.worker import status_of
 from ...model.errors import RequestError
 from ...model.keys import SLOTS
@@ -180,6 +181,20 @@ def _of_partitions(node: Node) -> Iterator["Metric"]:
         "Messages to another partition that it has not acknowledged.",
         unacknowledged,
     )
+    yield _metric(
+        "index_lag_seconds",
+        "Age of the oldest entry of a global index that another partition has not acknowledged, in seconds.",
+        _index_lags(node),
+    )
+
+
+def _index_lags(node: Node) -> Samples:
+    """Yield the lag of the partitions that this node owns, whose state has the newest acknowledgements."""
+    now_ms = node.clock()
+    for partition_id, hosted in node.partitions.hosted.items():
+        if hosted.leading:
+            oldest_ms = oldest_entry_time(hosted.state)
+            yield {"partition": partition_id}, 0 if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
 
 
 def _of_read_lags(node: Node) -> Iterator["Metric"]:

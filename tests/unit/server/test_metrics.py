@@ -12,8 +12,12 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+import foldb
+from foldb.materializer.owner.relays import Relays
 from tests.support.raw import ask, send
-from tests.support.served import foldb, served
+from tests.support.served import foldb as command
+from tests.support.served import served
+from tests.support.subscribed import until
 from tests.support.tables import table_request
 from tests.unit.project.source import ROOT
 
@@ -56,6 +60,36 @@ def test_metrics_cover_every_partition(tmp_path: Path) -> None:
         assert 1 == samples[f"foldb_owner{{partition={partition}}}"]
         assert 0 == samples[f"foldb_items{{partition={partition}}}"]
     assert samples["foldb_log_time_seconds{partition=0}"] > 1.7e9
+
+
+def test_the_lag_of_an_index_is_the_age_of_its_oldest_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    cars = {"TableName": "Cars"}
+    with foldb.serve(partitions=2) as server:
+        url = server.endpoint_url
+        ask(url, "CreateTable", table_request("Cars", "pk:S", gsi={"colours": "colour:S"}))
+        until(lambda: "ACTIVE" == ask(url, "DescribeTable", cars).body["Table"]["TableStatus"])
+
+        def put(number: int) -> None:
+            item = {"pk": {"S": f"{number}"}, "colour": {"S": f"{number}"}}
+            assert 200 == ask(url, "PutItem", cars | {"Item": item}).status
+
+        with monkeypatch.context() as held:
+            held.setattr(Relays, "send", lambda _: None)
+            for number in range(9):
+                put(number)
+            first = until(lambda: lags(url) if max(lags(url)) > 0 else None)
+            later = until(lambda: lags(url) if max(lags(url)) > max(first) else None)
+        put(9)
+
+        assert 3 == len(first) == len(later)
+        assert 0 == first[0], "the catalog has no items"
+        assert until(lambda: [0, 0, 0] == lags(url))
+
+
+def lags(endpoint: str) -> list[float]:
+    """Return the lag of each partition."""
+    samples = read(endpoint)
+    return [samples[f"foldb_index_lag_seconds{{partition={partition}}}"] for partition in range(3)]
 
 
 def test_dashboard_and_alerts_name_existing_metrics(tmp_path: Path) -> None:
@@ -118,7 +152,7 @@ def test_a_subscription_says_how_far_it_is(tmp_path: Path) -> None:
 
 def made(keys: Path, *rights: str) -> tuple[str, str]:
     """Return the id and the secret of a new key."""
-    key = json.loads(foldb("key", "create", "--keys", keys, *rights, "-o", "json").stdout)
+    key = json.loads(command("key", "create", "--keys", keys, *rights, "-o", "json").stdout)
     return key["AccessKeyId"], key["SecretAccessKey"]
 
 
@@ -149,7 +183,7 @@ def test_a_key_that_may_monitor_reads_no_data(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setenv("FOLDB_ACCESS_KEY_ID", key_id)
         monkeypatch.setenv("FOLDB_SECRET_ACCESS_KEY", secret)
         status, wait, tables, triggers = (
-            foldb(*words, "--db", endpoint)
+            command(*words, "--db", endpoint)
             for words in (("status",), ("wait", "0"), ("table", "list"), ("trigger", "list"))
         )
 
