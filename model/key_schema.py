@@ -18,7 +18,7 @@ import orjson
 from . import keys
 from .errors import ValidationError
 from .limits import Limits
-from .values import Item, dump
+from .values import Item, dump, names_size
 
 KeyReader: TypeAlias = Callable[[Item], bytes | None]
 KeyWriter: TypeAlias = Callable[[bytes, bytes], bytes]
@@ -60,9 +60,22 @@ class KeySchema:
         sk: The same for the sort key; b"" if the schema has no sort key.
         sort_part: The same in the composite form, which is the prefix of an index's sort key.
         write: Return the canonical bytes of an item that has only the key: `dump(decode(pk, sk))`, in less time.
+        names_size: Add the lengths of pk and sk to get the size of that item; None if the attributes are no single
+            strings.
     """
 
-    __slots__ = ("_key_count", "attributes", "names", "partition", "pk", "sk", "sort", "sort_part", "write")
+    __slots__ = (
+        "_key_count",
+        "attributes",
+        "names",
+        "names_size",
+        "partition",
+        "pk",
+        "sk",
+        "sort",
+        "sort_part",
+        "write",
+    )
 
     pk: KeyReader
     sk: KeyReader
@@ -77,7 +90,9 @@ class KeySchema:
         self.pk = _reader(partition)
         self.sk = _reader(sort)
         self.sort_part = _parts_reader(sort)
-        self.write = _writer(partition, sort) or (lambda pk, sk: dump(self.decode(pk, sk)))
+        writer = _writer(partition, sort)
+        self.write = writer or (lambda pk, sk: dump(self.decode(pk, sk)))
+        self.names_size = None if writer is None else names_size(self.names)
         self._key_count = len(self.names)
 
     def read_key(self, key: Item, limits: Limits) -> tuple[bytes, bytes]:

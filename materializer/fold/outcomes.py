@@ -8,7 +8,7 @@ reason. Outcomes are plain data, because the caller may be on another node.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ...log.commands import Action, Context, Position
 from ...model.backups import Backup
@@ -18,6 +18,8 @@ from ...model.jobs import Job
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored
+
+_ABSENT: Final[tuple[None, int]] = None, 0
 
 
 class Tx(NamedTuple):
@@ -38,7 +40,8 @@ class Change:
     """One item before and after a write; images are canonical item bytes, None if there is no item.
 
     `stream` is the label of the enabled stream, 0 if the table was only watched. `is_read` marks an item that was
-    read for a snapshot and not changed.
+    read for a snapshot and not changed. `old_size` and `new_size` are the sizes of the items if the fold knows them:
+    0 of a change that was read from a file.
     """
 
     table: int
@@ -52,6 +55,8 @@ class Change:
     tx: Tx | None = None
     stream: int = 0
     is_read: bool = False
+    old_size: int = field(default=0, compare=False)
+    new_size: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -133,9 +138,11 @@ def change(
     """
     if not changes_item(old, new):
         return None
-    before = None if old is None else old[0]
-    after = None if new is None else new[0]
-    return Change(table, pk, sk, before, after, sequence_number, time, context)
+    before, old_size = _ABSENT if old is None else old
+    after, new_size = _ABSENT if new is None else new
+    return Change(
+        table, pk, sk, before, after, sequence_number, time, context, None, 0, False, old_size, new_size
+    )
 
 
 def changes_item(old: Stored | None, new: Stored | None) -> bool:

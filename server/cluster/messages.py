@@ -450,7 +450,9 @@ def _plainly(message: WireMessage[Any]) -> tuple[type, _Encoder, _Decoder]:
     return message.kind, message.encode, lambda _, data: message.decode(data)
 
 
-_DONE_CHANGE: Final = WireMessage(Change, omit=("tx", "stream", "is_read"), sequence_number=DECIMAL)
+_DONE_CHANGE: Final = WireMessage(
+    Change, omit=("tx", "stream", "is_read", "old_size", "new_size"), sequence_number=DECIMAL
+)
 
 _KINDS: Final[list[tuple[type, _Encoder, _Decoder]]] = [
     # The index is what is sent. Add at the end only.

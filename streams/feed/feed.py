@@ -33,9 +33,10 @@ from ...materializer.fold.state import PartitionState
 from ...materializer.history.requests import LogPast
 from ...materializer.worker import Scheduler
 from ...model.errors import InternalServerError
-from ...model.sequence_numbers import number_before
+from ...model.limits import MODERN
+from ...model.sequence_numbers import SequenceNumber, number_before
 from ..changes import changes
-from . import shards
+from . import shards, table_changes
 from .change_store import ChangeStore
 from .change_writer import MAX_REPAIRS, ChangeWriter
 from .long_poll import LongPoll, LongPolls
@@ -132,6 +133,8 @@ class Feed:
         windows = state.periods
         if not windows or self._next_offset <= self._writer.captured_offset:
             return
+        # The sizes of records are those of DynamoDB today.
+        is_counted_otherwise = state.limits.element_bytes != MODERN.element_bytes
         table_id = -1
         table: TableChanges | None = None
         window: CapturePeriod | None = None
@@ -149,6 +152,8 @@ class Feed:
                 if table is not None:
                     self._writer.flush_if_full(table)
                 table = self._tables.get(table_id) or self._writer.add_table(table_id)
+            if is_counted_otherwise:
+                change.old_size = change.new_size = 0
             table.append(change, window)
         if table is not None:
             self._writer.flush_if_full(table)
@@ -222,10 +227,9 @@ class Feed:
         if table is not None and after < table.recent_after:
             self._read_segments(replace(asked, after_sequence_number=after), table, done)
             return
-        found, is_full = ([], False) if table is None else table.newest(request, after, holds)
-        if is_full:
-            last = found[-1].sequence_number
-            self._send(done, Changes(found, last, trim_horizon, False, self._state.log_time))
+        found, following = ([], None) if table is None else table.newest(request, after, holds)
+        if following is not None:
+            self._send(done, Changes(found, following, trim_horizon, False, self._state.log_time))
             return
         end = self._end if request.until is None else min(self._end, request.until)
         page = Changes(found, max(after, end), trim_horizon, True, self._state.log_time)
@@ -243,20 +247,26 @@ class Feed:
         stored = table.recent_after
         until = stored if request.until is None else min(stored, request.until)
 
-        def read(segments: Segments) -> tuple[list[Change], bool]:
+        def read(segments: Segments) -> tuple[list[Change], SequenceNumber | None]:
             page: list[Change] = []
-            blocks = segments.read(request.after_sequence_number, until)
-            return page, any(fill(page, block, request, holds) for block in blocks)
+            filtered = 0
+            for block in segments.read(request.after_sequence_number, until):
+                if fill(page, block, request, holds):
+                    return page, page[-1].sequence_number
+                filtered += 0 if holds is None else len(block)
+                if filtered >= table_changes.MAX_FILTERED:
+                    return page, block[-1].sequence_number
+            return page, None
 
-        def answer(found: tuple[list[Change], bool]) -> None:
-            page, is_full = found
-            after = page[-1].sequence_number if is_full else until
-            if not page and until == stored:
-                self._read(replace(asked, after_sequence_number=after), done)
-            else:
-                trim_horizon = self._trim_horizon(request.table, request.stream)
-                is_over = not is_full and until < stored
-                self._send(done, Changes(page, after, trim_horizon, is_over, self._state.log_time, is_over))
+        def answer(found: tuple[list[Change], SequenceNumber | None]) -> None:
+            page, following = found
+            if not page and following is None and until == stored:
+                self._read(replace(asked, after_sequence_number=until), done)
+                return
+            trim_horizon = self._trim_horizon(request.table, request.stream)
+            is_over = following is None and until < stored
+            after = until if following is None else following
+            self._send(done, Changes(page, after, trim_horizon, is_over, self._state.log_time, is_over))
 
         self._with_segments(table, read, answer, done)
 

@@ -21,6 +21,9 @@ from .shards import ShardStart, period_in
 CHANGE_BYTES: Final = 600
 """Approximate memory of a change without its images."""
 
+MAX_FILTERED: Final = 2000
+"""Changes that a read of a shard with a range of keys filters at most: one takes 0.7 us. The client reads on."""
+
 _NEVER: Final = 1 << 62
 
 _sequence_number = attrgetter("sequence_number")
@@ -52,6 +55,9 @@ class TableChanges:
         self.next_trim_ms = 0
         self.segments = segments
         self.shard_starts: list[ShardStart] = segments.shard_starts()
+        self._sums = [
+            0
+        ]  # of the images before each change in `recent`, as far as it was read; from any number on
         self._stream = -1
         self._shard_end_ms = 0  # a change at this log time or later begins another shard
 
@@ -151,21 +157,43 @@ class TableChanges:
         if count:
             self.recent_after = self.recent[count - 1].sequence_number
             del self.recent[:count]
+            self._sums = self._sums[count:] or [0]
 
     # Reading memory
 
     def newest(
         self, request: ReadChanges, after: int, holds: Callable[[Change], bool] | None = None
-    ) -> tuple[list[Change], bool]:
-        """Return a page of the changes in memory after a sequence number, and whether the page is full.
+    ) -> tuple[list[Change], SequenceNumber | None]:
+        """Return a page of the changes in memory after a sequence number, and where the next page begins.
 
-        `holds` filters the changes of a shard.
+        That is None if the page reaches the end of the changes or of the request. `holds` filters the changes of a
+        shard, at most MAX_FILTERED of them. The request is limited to its stream, so no other filter is needed.
         """
-        recent, page = self.recent, list[Change]()
+        recent, until = self.recent, request.until
         first = bisect_right(recent, after, key=_sequence_number)
-        until = request.until
         end = len(recent) if until is None else bisect_right(recent, until, lo=first, key=_sequence_number)
-        return page, fill(page, (recent[index] for index in range(first, end)), request, holds)
+        if holds is None:
+            stop = self._end_of_page(first, min(end, first + request.limit), request.size)
+            page = recent[first:stop]
+        else:
+            stop, page = min(end, first + MAX_FILTERED), []
+            if fill(page, (recent[index] for index in range(first, stop)), request, holds):
+                return page, page[-1].sequence_number
+        return page, None if stop == end else recent[stop - 1].sequence_number
+
+    def _end_of_page(self, first: int, end: int, size: int) -> int:
+        """Return the end of a page that begins at an index: it has `size` bytes of images at most, or one change.
+
+        The sums of sizes are extended by reads alone. A write does not pay for them, and one reader pays for all.
+        """
+        sums = self._sums
+        if len(sums) <= end:
+            total = sums[-1]
+            for change in self.recent[len(sums) - 1 : end]:
+                total += images_of(change)
+                sums.append(total)
+        fitting = bisect_right(sums, sums[first] + size, lo=first, hi=end + 1) - 1
+        return min(end, max(fitting, first + 1))
 
     def count(self, after: int, until: int) -> tuple[int, int | None]:
         """Count the changes in memory with after < sequence number <= until; also the log time of the first."""

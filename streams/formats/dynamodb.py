@@ -1,13 +1,14 @@
 """A record of DynamoDB Streams: a member of GetRecords' answer, and the core of Lambda's events and Kinesis's JSON.
 
-The images are copies of the stored bytes. Images that the view type excludes are not read.
+The images are copies of the stored bytes. Images that the view type excludes are not read. The sizes of the items are
+those that the fold computed; only of a change that was read from a file they are computed again.
 """
 
 from typing import Final
 
 from ...model.tables import REGION
 from .stored_size import stored_size
-from .table_view import Delivery, event_id, operation
+from .table_view import Delivery, event_digits, operation
 
 NEW: Final = frozenset(("NEW_IMAGE", "NEW_AND_OLD_IMAGES"))
 OLD: Final = frozenset(("OLD_IMAGE", "NEW_AND_OLD_IMAGES"))
@@ -15,6 +16,11 @@ BOTH: Final = "NEW_AND_OLD_IMAGES"
 
 # The API capitalises these names, Lambda does not.
 _BY_TTL: Final = b',"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}'
+
+_HEAD: Final = (
+    b'"eventID":"%%b","eventName":"%%b","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"%b",'
+    b'"dynamodb":{"ApproximateCreationDateTime":%%d,%%b,"SequenceNumber":"%%d","StreamViewType":"%%b"}'
+) % REGION.encode()
 
 
 def record(delivery: Delivery) -> bytes:
@@ -24,15 +30,11 @@ def record(delivery: Delivery) -> bytes:
 
 def head(delivery: Delivery) -> bytes:
     """Return the members of a record that are equal in the API and in Lambda's events."""
-    change, table = delivery.change, delivery.table
+    change, _, table, _ = delivery
     view = table.view or BOTH
-    return (
-        b'"eventID":"%b","eventName":"%b","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"%b",'
-        b'"dynamodb":{"ApproximateCreationDateTime":%d,%b,"SequenceNumber":"%d","StreamViewType":"%b"}'
-    ) % (
-        event_id(delivery).encode(),
+    return _HEAD % (
+        event_digits(delivery),
         event_name(delivery),
-        REGION.encode(),
         change.time // 1000,
         images(delivery, view),
         delivery.sequence_number,
@@ -42,17 +44,20 @@ def head(delivery: Delivery) -> bytes:
 
 def images(delivery: Delivery, view: str) -> bytes:
     """Return Keys, SizeBytes and the existing images that `view` includes."""
-    change, table = delivery.change, delivery.table
-    keys = table.key.write(change.pk, change.sk)
-    parts = b'"Keys":%b' % keys
-    size = stored_size(keys)
-    if change.new is not None and view in NEW:
-        parts += b',"NewImage":%b' % change.new
-        size += stored_size(change.new)
-    if change.old is not None and view in OLD:
-        parts += b',"OldImage":%b' % change.old
-        size += stored_size(change.old)
-    return b'%b,"SizeBytes":%d' % (parts, size)
+    change, _, table, _ = delivery
+    schema, new, old = table.key, change.new, change.old
+    keys = schema.write(change.pk, change.sk)
+    size = schema.names_size
+    size = stored_size(keys) if size is None else size + len(change.pk) + len(change.sk)
+    if new is None or view not in NEW:
+        new_image = b""
+    else:
+        new_image = b',"NewImage":%b' % new
+        size += change.new_size or stored_size(new)
+    if old is None or view not in OLD:
+        return b'"Keys":%b%b,"SizeBytes":%d' % (keys, new_image, size)
+    size += change.old_size or stored_size(old)
+    return b'"Keys":%b%b,"OldImage":%b,"SizeBytes":%d' % (keys, new_image, old, size)
 
 
 def event_name(delivery: Delivery) -> bytes:

@@ -1,5 +1,6 @@
 """A change to be delivered, with the facts about its table that the formats need."""
 
+from binascii import hexlify
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
@@ -84,12 +85,17 @@ def operation(change: Change) -> ChangeOperation:
 
 
 def event_id(delivery: Delivery) -> str:
-    """Return 32 hexadecimal digits that are unique to the change among all logs, and equal in all deliveries.
+    """Return 32 hexadecimal digits that are unique to the change among all logs, and equal in all deliveries."""
+    return event_digits(delivery).decode()
+
+
+def event_digits(delivery: Delivery) -> bytes:
+    """Return the event id in ASCII.
 
     All items of a snapshot share its sequence number, so their keys are part of the digest.
     """
-    change = delivery.change
-    identity = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
+    change, partition, table, snapshot = delivery
+    identity = b"%b%d.%d" % (table.log_id, partition, snapshot or change.sequence_number)
     if change.is_read:
         identity += b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk)
-    return blake2b(identity, digest_size=16).hexdigest()
+    return hexlify(blake2b(identity, digest_size=16).digest())

@@ -88,6 +88,24 @@ BUGS = [
 """,
         "tests/unit/streams/feed/test_feed.py",
     ),
+    bug(
+        "the sums of image sizes are not those of the changes in memory",
+        """
+@ streams/feed/table_changes.py
+-            self._sums = self._sums[count:] or [0]
+""",
+        FEED,
+        "tests/unit/streams/feed/test_feed.py",
+    ),
+    bug(
+        "the fold passes on the size of the other image",
+        """
+@ materializer/fold/outcomes.py
+-        table, pk, sk, before, after, sequence_number, time, context, None, 0, False, old_size, new_size
++        table, pk, sk, before, after, sequence_number, time, context, None, 0, False, new_size, old_size
+""",
+        FEED,
+    ),
     # The Streams API
     bug(
         "a shard continues into the next period",
@@ -184,8 +202,8 @@ BUGS = [
         "two changes of several partitions have one event id",
         """
 @ streams/formats/table_view.py
--    identity = b"%b%d.%d" % (delivery.table.log_id, delivery.partition, delivery.sequence_number)
-+    identity = b"%b.%d" % (delivery.table.log_id, delivery.sequence_number)
+-    identity = b"%b%d.%d" % (table.log_id, partition, snapshot or change.sequence_number)
++    identity = b"%b.%d" % (table.log_id, snapshot or change.sequence_number)
 """,
         "tests/unit/streams/formats/test_dynamodb.py",
     ),

@@ -242,8 +242,8 @@ BUGS = [
         "a change has no old image",
         """
 @ materializer/fold/outcomes.py
--    return Change(table, pk, sk, before, after, sequence_number, time, context)
-+    return Change(table, pk, sk, None, after, sequence_number, time, context)
+-        table, pk, sk, before, after, sequence_number, time, context, None, 0, False, old_size, new_size
++        table, pk, sk, None, after, sequence_number, time, context, None, 0, False, old_size, new_size
 """,
         FOLDED,
     ),

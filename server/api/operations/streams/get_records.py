@@ -9,7 +9,7 @@ from typing import Any
 
 from .....materializer.feed_requests import Changes, ReadChanges
 from .....model.errors import TrimmedDataAccessError, ValidationError
-from .....streams.formats.table_view import Delivery, view_in
+from .....streams.formats.table_view import view_in
 from ....async_calls import RefusedAtError, call, read_feed
 from ....auth.rights import Demand, Right
 from ....database import Database
@@ -48,8 +48,11 @@ async def get_records(database: Database, body: dict[str, Any], _: Caller) -> An
     if iterator.after < page.trim_horizon and not iterator.horizon:
         raise RefusedAtError(TrimmedDataAccessError(), position)
     view = view_in(period, genesis.log_id, genesis.partitions)
-    deliveries = [Delivery(each, iterator.partition, view) for each in page.changes]
-    records: bytes = await call(lambda callback: database.records.page(deliveries, database.loop, callback))
+    records: bytes = await call(
+        lambda callback: database.records.page(
+            page.changes, iterator.partition, view, database.loop, callback
+        )
+    )
     if page.is_over:
         return Answer(b'{"Records":[%b]}' % records, position)
     following = write(

@@ -15,7 +15,7 @@ import pytest
 from foldb.log.commands import Command
 from foldb.log.local import LocalLog
 from foldb.log.local.reader import LogReader
-from foldb.materializer.feed_requests import Changes, FeedRequest, ReadChanges
+from foldb.materializer.feed_requests import Changes, FeedRequest, ReadChanges, images_of
 from foldb.materializer.history.epochs import Epochs, memory_history
 from foldb.materializer.history.history import PartitionCut
 from foldb.materializer.history.reads import read_past
@@ -26,8 +26,9 @@ from foldb.materializer.snapshots import Snapshots
 from foldb.materializer.worker import Worker
 from foldb.model.errors import RequestError
 from foldb.model.values import dump
-from foldb.streams.feed import ChangeStore, Feed, change_writer, segments
+from foldb.streams.feed import ChangeStore, Feed, change_writer, segments, table_changes
 from foldb.streams.feed.serial_executor import outcome_of
+from foldb.streams.formats.stored_size import stored_size
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import Inline
 from tests.unit.materializer.fake_loop import FakeLoop
@@ -44,6 +45,7 @@ def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_writer, "SEND_BYTES", 2000)
     monkeypatch.setattr(change_writer, "MIN_TABLE_BYTES", 4000)
     monkeypatch.setattr(segments, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(table_changes, "MAX_FILTERED", 5)
 
 
 class Held:
@@ -301,8 +303,11 @@ class Life:
         found: list[Any] = []
         after = 0
         while True:
-            limit, size = self.dice.choice([(1, 1 << 20), (3, 1 << 20), (1000, 1), (1000, 1 << 20)])
+            limit, size = self.dice.choice(
+                [(1, 1 << 20), (3, 1 << 20), (1000, 1), (1000, 700), (1000, 1 << 20)]
+            )
             page: Changes = self.ask(ReadChanges(table, after, stream=stream, limit=limit, size=size))
+            assert 1 >= len(page.changes) or size >= sum(map(images_of, page.changes)), "a page is too large"
             found += page.changes
             assert after <= page.next
             if page.is_end:
@@ -323,6 +328,8 @@ class Life:
                 for entry, change in zip(expected[over:], found, strict=True):
                     assert (entry.pk, entry.old, entry.new) == (change.pk, change.old, change.new)
                     assert (entry.stream, entry.time) == (change.stream, change.time)
+                    assert change.old_size in (0, _size(change.old))
+                    assert change.new_size in (0, _size(change.new))
                     assert entry.number in (None, change.sequence_number), "a number has changed"
                     assert change.sequence_number > trim_horizon
                     entry.number = change.sequence_number
@@ -336,6 +343,10 @@ def _again(outcome: Any) -> Any:
 
 def _dumped(item: dict[str, Any] | None) -> bytes | None:
     return None if item is None else dump(item)
+
+
+def _size(image: bytes | None) -> int:
+    return 0 if image is None else stored_size(image)
 
 
 def _raise(error: BaseException) -> None:

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import pytest
 
+from foldb.log.memory_log import MemoryLog
 from foldb.materializer.feed_requests import (
     Changes,
     CountChanges,
@@ -17,6 +18,7 @@ from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold_log
 from foldb.streams.feed import shards
+from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import define
 from tests.unit.streams.feed.bench import NO_STREAM, SHARD_MS, STREAM, Bench
 from tests.unit.streams.feed.life import Life, make_small
@@ -55,6 +57,18 @@ def test_a_write_that_changes_nothing_is_not_in_the_feed(bench: Bench) -> None:
     bench.delete(table, "b")
 
     assert [b"a"] == keys(bench.read(table))
+
+
+@pytest.mark.parametrize(("limits", "sizes"), [("modern", [3, 9]), ("2012", [0, 0])])
+def test_sizes_of_2012_are_not_those_of_records(limits: str, sizes: list[int]) -> None:
+    bench = Bench(MemoryLog(FakeLoop().clock, level=3, limits=limits))
+    table = bench.create()
+    bench.put(table, "a")
+    bench.put(table, "a", n={"L": [{"S": "b"}]})
+
+    [_, change] = bench.read(table).changes
+
+    assert sizes == [change.old_size, change.new_size]
 
 
 def test_a_table_without_a_stream_has_no_changes(bench: Bench) -> None:

@@ -17,6 +17,8 @@ from foldb.model.key_schema import KeySchema
 from foldb.model.keys import key_hash
 from foldb.model.throughput import partition_map
 from foldb.streams.feed.shards import shard_end
+from foldb.streams.feed.table_changes import MAX_FILTERED
+from tests.unit.materializer.ledger import put
 from tests.unit.materializer.splitting import split_command
 from tests.unit.streams.feed.bench import SHARD_MS, Bench
 from tests.unit.streams.feed.life import Entry, Life
@@ -192,6 +194,23 @@ def test_the_shards_of_a_disabled_stream_all_end(bench: Bench) -> None:
     shards = bench.answer(ListShards(table, label)).shards
     assert 3 == len(shards)
     assert all(bench.read(table, shard.first - 1, stream=label, shard=shard.key).is_over for shard in shards)
+
+
+def test_a_read_of_a_child_filters_a_bounded_part_of_the_feed(bench: Bench) -> None:
+    """Its work is done on the server's loop; the reader continues with the next page."""
+    table = bench.create()
+    split(bench, table, Boundary(key_hash(table, b"a")))
+    item = bench.worker.state.tables[table]
+    puts = [put(item, {"pk": {"S": "a"}, "n": {"N": str(nth)}}) for nth in range(MAX_FILTERED + 1)]
+    bench.submit(*puts)
+    _, low, high = bench.answer(ListShards(table, bench.label(table))).shards
+
+    first = bench.read(table, low.first - 1, stream=bench.label(table), shard=low.key)
+    second = bench.read(table, first.next, stream=bench.label(table), shard=low.key)
+
+    assert ([], False, [], True) == (first.changes, first.is_end, second.changes, second.is_end)
+    [last] = bench.read(table, first.next, stream=bench.label(table), shard=high.key).changes
+    assert b'"n":{"N":"%d"}' % MAX_FILTERED in (last.new or b"")
 
 
 class CountedBoundary(Boundary):
