@@ -2,6 +2,7 @@
 
 import signal
 
+from .lib.imports import importing
 from .lib.init_process import run_in_child
 
 
@@ -11,7 +12,7 @@ def run() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is not signal.SIG_IGN:  # a shell ignores SIGINT in background jobs
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from .main import run
-
+    with importing():
+        from .main import run
     signal.signal(signal.SIGINT, handler)
     run()

@@ -24,6 +24,7 @@ from ..version import __version__
 from .commands import COMMANDS
 from .lib.command_group import AGES, as_typer_reads
 from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
+from .lib.imports import importing
 from .lib.settings import GlobalOptions
 
 _SWITCHES = frozenset(("--typed", "-q", "--quiet", "--no-progress", "--yes", "-y", "--no-input", "--version"))
@@ -49,7 +50,8 @@ class Program(TyperGroup):
         """Import a command and replace its placeholder."""
         target, summary, has_ages = COMMANDS[name]
         module, _, member = target.partition(":")
-        loaded = getattr(import_module(f".{module}", __package__), member)
+        with importing():
+            loaded = getattr(import_module(f".{module}", __package__), member)
         command = _typer_command(loaded, AGES if has_ages else {})
         command.name = name
         command.help = summary if isinstance(command, TyperGroup) else f"{summary}\n\n{command.help}"
@@ -198,7 +200,8 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    from .lib.session import Session  # --help and --version do not need it
+    with importing():
+        from .lib.session import Session  # --help and --version do not need it
 
     session = Session(options.settings())
     ctx.obj = session

@@ -279,3 +279,20 @@ def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
             check=True,
         ).stdout.split()
         assert not set(unwanted) & set(loaded)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["serve", "--db", "http://127.0.0.1:1"]])
+def test_a_start_collects_no_garbage_while_it_imports(arguments: list[str]) -> None:
+    """A collection in an import traverses all modules that are loaded by then."""
+    program = (
+        "import gc, sys\n"
+        "from foldb.cli import run\n"
+        "gc.collect()\n"
+        "before = gc.get_stats()[1]['collections']\n"
+        f"sys.argv = ['foldb', *{arguments}]\n"
+        "try:\n    run()\n"
+        "except SystemExit:\n    print(gc.get_stats()[1]['collections'] - before, gc.isenabled())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ["0", "True"] == ran.stdout.split()[-2:]
