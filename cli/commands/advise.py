@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..lib.command_group import CommandGroup
+from ..lib.completion import complete_cuts
 from ..lib.heat import PARTITION_LIMITS, Heat, HeatLayer, HeatPart, fits, hottest_share, peak_rate, read_heat
 from ..lib.options import TableArgument
 from ..lib.session import Session
@@ -38,6 +39,15 @@ def keys(
             help="Print the effect of this number of keys in place of one. Repeat the flag for more.",
         ),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="POSITION|TIME",
+            autocompletion=complete_cuts,
+            help="Count the writes from this position or time on in the log: 10482, -1h, an ISO 8601 time.",
+        ),
+    ] = None,
 ) -> None:
     """Print the heaviest partition keys of a table and its indexes, and the effect of dividing the heaviest one.
 
@@ -46,20 +56,28 @@ def keys(
     `hottest_share` is the share of the hottest capacity partition, `hottest_rate` its units a second in the
     busiest 10 seconds of the last ten minutes, and `fits` whether it serves them. Rates are those of admitted
     requests, so a key does not fit if it was throttled near the limit. The server measures tables with Contributor
-    Insights, and all tables with `foldb serve --heat`.
+    Insights, and all tables with `foldb serve --heat`. `source` is then `sketch`.
+
+    With --from the command counts the writes in the log, and needs no measuring server: `source` is `log`, the counts
+    are exact, and rates are those of the busiest 10 seconds since then. The log has no reads and throttled requests.
 
     Example: foldb advise keys Music
     """
-    found = read_heat(session, TableName=table, Limit=max(limit, _THROTTLED_KEYS))
-    rows = [row for part in found.parts for row in _advice(found, part, limit, shards)]
+    if start is None:
+        found = read_heat(session, TableName=table, Limit=max(limit, _THROTTLED_KEYS))
+        source, text = "sketch", "from the server's sketch, in which older requests count less"
+    else:
+        from ..lib.log_heat import heat_of_log  # it imports the whole fold
+
+        found = heat_of_log(session, table, start, limit)
+        source, text = "log", f"counted from the log, from {start} on"
+    rows = [row | {"source": source} for part in found.parts for row in _advice(found, part, limit, shards)]
     session.output.rows(rows)
-    if not rows:
-        session.output.say(f"there were no reads and writes of {table}")
+    session.output.say(f"{table}: {text}" if rows else f"there were no reads and writes of {table}, {text}")
 
 
 def _advice(found: Heat, part: HeatPart, limit: int, shards: list[int] | None) -> Iterator[dict[str, Any]]:
-    for name in PARTITION_LIMITS:
-        layer = part.layers[name]
+    for layer in (part.layers[name] for name in PARTITION_LIMITS if name in part.layers):
         for nth, key in enumerate(layer.keys[:limit]):
             numbers = [1] if nth else [1, *(shards or _SHARDS)]
             rows = [_row(found, part, layer, key, number) for number in numbers]

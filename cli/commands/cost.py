@@ -200,10 +200,7 @@ def cost(
     only = None if table is None else surveyed.definition(table, log)
     writes = LogWrites(log, span, surveyed, only)
     meters: dict[int, dict[str, WriteMeter]] = {}
-    records = sum(
-        last.offset + 1 - log.begin(each) for each, last in span.last.items() if each in writes.states
-    )
-    with progress(session.settings, session.output.stderr, "cost", records) as advance:
+    with progress(session.settings, session.output.stderr, "cost", writes.records) as advance:
         for request in writes.requests(advance):
             _count(request, meters)
     lasted = _hours(hours, writes)

@@ -124,11 +124,8 @@ def whatif(
     before = Plan([PlannedTable(definition, limits)])
     after = _changed_plan(definition, changes, moved, limits)
     writes = LogWrites(log, span, surveyed, definition)
-    records = sum(
-        last.offset + 1 - log.begin(each) for each, last in span.last.items() if each in writes.states
-    )
     requests = 0
-    with progress(session.settings, session.output.stderr, table, records) as advance:
+    with progress(session.settings, session.output.stderr, table, writes.records) as advance:
         for request in writes.requests(advance):
             requests += request.is_counted
             before.follow(request)

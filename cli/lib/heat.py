@@ -37,6 +37,7 @@ class HeatLayer:
         error: The most by which the count of a key is too small.
         keys: The heaviest keys: plain value, count and slot.
         buckets: The values of each row by the time of the bucket, in milliseconds since 1970.
+        peak: The units of the busiest time bucket, if there is one bucket for a longer time.
     """
 
     name: str
@@ -44,11 +45,12 @@ class HeatLayer:
     error: Decimal
     keys: list[tuple[Any, Decimal, int]]
     buckets: dict[int, list[Decimal]]
+    peak: Decimal | None = None
 
     @classmethod
     def of(cls, name: str, data: Mapping[str, Any]) -> "HeatLayer":
         """Return a layer of the server's answer."""
-        keys = [(_key_value(each["Key"]), Decimal(each["Count"]), each["Slot"]) for each in data["Keys"]]
+        keys = [(key_value(each["Key"]), Decimal(each["Count"]), each["Slot"]) for each in data["Keys"]]
         buckets = {each["Time"]: [Decimal(value) for value in each["Rows"]] for each in data["Buckets"]}
         return cls(name, Decimal(data["Total"]), Decimal(data["Error"]), keys, buckets)
 
@@ -126,7 +128,7 @@ def _total(values: Iterable[Decimal]) -> Decimal:
     return sum(values, Decimal())
 
 
-def _key_value(key: Mapping[str, Any]) -> Any:
+def key_value(key: Mapping[str, Any]) -> Any:
     """Return the plain value of a partition key, or its attributes if there are several."""
     values = {name: plain(value) for name, value in key.items()}
     return next(iter(values.values())) if len(values) == 1 else values
@@ -134,7 +136,10 @@ def _key_value(key: Mapping[str, Any]) -> Any:
 
 def peak_rate(layer: HeatLayer, bucket_ms: int) -> Decimal:
     """Return the units a second of the busiest time bucket."""
-    return max((_total(rows) * 1000 / bucket_ms for rows in layer.buckets.values()), default=Decimal())
+    peak = layer.peak
+    if peak is None:
+        peak = max(map(_total, layer.buckets.values()), default=Decimal())
+    return peak * 1000 / bucket_ms
 
 
 def draw_map(part: HeatPart, layer: HeatLayer, heat: Heat, *, width: int, height: int) -> Iterator[str]:

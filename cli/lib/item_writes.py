@@ -268,6 +268,12 @@ class LogWrites:
             for state in self.states.values():
                 _empty(state, but=self._kept)
 
+    @property
+    def records(self) -> int:
+        """The number of records that are read."""
+        last = self._period.last.items()
+        return sum(end.offset + 1 - self._log.begin(each) for each, end in last if each in self.states)
+
     def requests(self, advance: Advance) -> Iterator[Request]:
         """Fold the log and yield its writes, in the order of log time. The items of a trimmed log's base are first."""
         for state in self.states.values():

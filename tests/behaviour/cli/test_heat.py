@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,6 +183,62 @@ def test_a_number_of_shards_can_be_given(cli: Foldb) -> None:
     assert [("", 1), ("", 4), ("", 1), ("", 4), ("by-colour", 1), ("by-colour", 4)] == [
         (row["index"], row["shards"]) for row in rows
     ]
+
+
+@pytest.mark.spec("S68")
+def test_keys_since_a_cut_are_counted_from_the_log(tmp_path: Path, connect: Callable[[str], Any]) -> None:
+    """No server measures the table or runs. Local indexes count for the table, and a moved entry at its new key."""
+    folder = tmp_path / "db"
+    with foldb.serve(folder) as server:
+        client = connect(server.endpoint_url).meta.client
+        indexes = {"gsi": {"by-colour": "colour:S"}, "lsi": {"sizes": "size:S KEYS_ONLY"}}
+        client.create_table(**table_request("Cars", "pk:S", "sk:S", **indexes))
+
+        def item(pk: str, **more: str) -> dict[str, Any]:
+            return {"pk": pk, "sk": "1", **more}
+
+        def put(pk: str, **more: str) -> str:
+            answer = client.put_item(TableName="Cars", Item=item(pk, **more))
+            return str(answer["ResponseMetadata"]["HTTPHeaders"]["x-foldb-position"])
+
+        put("early", colour="blue")
+        put("early", colour="red", size="s")
+        cut = put("a", colour="red", size="s")  # 1 and 1 of the local index, red 1
+        put("a", colour="red", size="s", text="x" * 1100)  # 2, red 2
+        put("a", colour="green", size="s")  # 2, green 2 and 1
+        client.transact_write_items(TransactItems=[{"Put": {"TableName": "Cars", "Item": item("b")}}])  # 2
+        with pytest.raises(ClientError):  # 1
+            client.delete_item(TableName="Cars", Key=item("c"), ConditionExpression="attribute_exists(pk)")
+
+    result = at(folder)("advise", "keys", "Cars", "--from", cut, "--shards", "2")
+
+    rows = [row for row in lines(result) if row["shards"] == 1]
+    expected = [("", "a", 0.667), ("", "b", 0.222), ("", "c", 0.111)]
+    expected += [("by-colour", "green", 0.5), ("by-colour", "red", 0.5)]
+    assert expected == [(row["index"], row["key"], row["share"]) for row in rows]
+    assert {("writes", "log", True)} == {(row["layer"], row["source"], row["fits"]) for row in rows}
+    assert f"Cars: counted from the log, from {cut} on" in result.stderr
+
+
+def test_the_log_and_the_sketch_agree_on_present_writes(
+    tmp_path: Path, connect: Callable[[str], Any]
+) -> None:
+    """Also with several partitions, whose records are counted in the order of their log times."""
+    with foldb.serve(tmp_path / "db", heat=True, partitions=3) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Cars", "pk:S", "--gsi", "by-colour=colour:S")
+        client = connect(server.endpoint_url).meta.client
+        for number in range(60):
+            car = number % 9 * (number % 5)
+            client.put_item(TableName="Cars", Item={"pk": f"car-{car}", "colour": f"{car % 3}"})
+
+        answers = cli("advise", "keys", "Cars"), cli("advise", "keys", "Cars", "--from", "-1h")
+
+    shown = ("index", "key", "share", "shards", "hottest_share", "fits")
+    of_sketch, of_log = ([{name: row[name] for name in shown} for row in lines(each)] for each in answers)
+    assert len(of_log) > 10
+    assert {"sketch"} == {row["source"] for row in lines(answers[0])}
+    assert of_sketch == of_log
 
 
 @pytest.mark.parametrize(
