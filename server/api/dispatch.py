@@ -9,7 +9,7 @@ details, and the log of the process receives the traceback.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -78,7 +78,7 @@ def dispatch(
     `validated` is its body, if an earlier turn has read it. `caught_up` says that the catalog has folded its log since.
     """
     try:
-        route = _ROUTES.get(target)
+        route = _ROUTES.get(target) or _first_route(target)
         if route is None:
             raise fault_before_signature(target, data) or _unknown(target)
         name, handler, demands, right = route
@@ -142,7 +142,7 @@ def fault_before_signature(target: bytes, data: bytes) -> RequestError | None:
             parse(data)
     except SerializationError as error:
         return error
-    return None if target in _ROUTES else _unknown(target)
+    return None if _ROUTES.get(target) or _first_route(target) else _unknown(target)
 
 
 def _fault_of_values(route: Route | None, body: Body, error: ValidationError) -> SerializationError | None:
@@ -345,21 +345,25 @@ async def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> None:
     await _Rest(work, awaited)
 
 
-def _routes(prefix: str, operations: dict[str, Operation], *, is_modelled: bool = True) -> dict[bytes, Route]:
-    return {
-        f"{prefix}{name}".encode(): (
-            name if is_modelled else None,
-            _callback_handler(each) if each.is_async else cast(Handler, each.handler),
-            each.demands,
-            each.right,
-        )
-        for name, each in operations.items()
-    }
-
-
 # foldb's own operations are in no service model: they validate their requests themselves.
-_ROUTES: dict[bytes, Route] = {
-    **_routes(API, OPERATIONS),
-    **_routes(STREAMS_API, STREAMS),
-    **_routes(ADMIN_API, ADMIN, is_modelled=False),
-}
+_APIS: dict[str, Mapping[str, Operation]] = {API: OPERATIONS, STREAMS_API: STREAMS, ADMIN_API: ADMIN}
+
+_ROUTES: dict[bytes, Route] = {}
+"""The routes of the operations that were requested before."""
+
+
+def _first_route(target: bytes) -> Route | None:
+    """Import the operation at its first request. Return its route, or None for an unknown target."""
+    api, dot, name = target.decode("latin-1").partition(".")
+    operations = _APIS.get(api + dot)
+    if operations is None or name not in operations:
+        return None
+    operation = operations[name]
+    route: Route = (
+        None if operations is ADMIN else name,
+        _callback_handler(operation) if operation.is_async else cast(Handler, operation.handler),
+        operation.demands,
+        operation.right,
+    )
+    _ROUTES[target] = route
+    return route

@@ -10,9 +10,6 @@ its rate. Every other handler is a coroutine function that returns its answer; d
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from operator import attrgetter
-from pkgutil import iter_modules
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...materializer.partition import ResultPosition
@@ -59,14 +56,6 @@ class Operation:
     def is_async(self) -> bool:
         """Whether the handler is a coroutine function."""
         return inspect.iscoroutinefunction(self.handler)
-
-
-def operations_in(package: str, folder: Iterable[str]) -> dict[str, Operation]:
-    """Return the operations that the modules of a package declare, by name."""
-    names = [each.name for each in iter_modules(folder, f"{package}.") if not each.ispkg]
-    members = [member for name in names for member in vars(import_module(name)).values()]
-    found = [member for member in members if isinstance(member, Operation)]
-    return {each.name: each for each in sorted(found, key=attrgetter("name"))}
 
 
 Declare: TypeAlias = Callable[[Handler | AsyncHandler], Operation]

@@ -104,7 +104,7 @@ TAKES: dict[str, tuple[Right, dict[str, Any]]] = {
 
 
 def demands_of(operation: str) -> Demands:
-    return (OPERATIONS | STREAMS)[operation].demands
+    return {**OPERATIONS, **STREAMS}[operation].demands
 
 
 def key(right: Right, *patterns: str) -> Key:
@@ -167,7 +167,7 @@ def test_a_pattern_is_the_short_form_of_a_policy(right: Right) -> None:
 
 
 def test_no_operation_is_without_a_line() -> None:
-    assert sorted(OPERATIONS | STREAMS) == sorted(TAKES)
+    assert sorted((*OPERATIONS, *STREAMS)) == sorted(TAKES)
 
 
 @pytest.mark.guarantee("SEC5")

@@ -100,6 +100,6 @@ def test_none_begins_while_enough_long_pages_are_under_way() -> None:
 
 
 def test_operations_on_pages_or_several_items_are_long() -> None:
-    several = {name for name in OPERATIONS | STREAMS if name.startswith(("Batch", "Execute", "Transact"))}
+    several = {name for name in (*OPERATIONS, *STREAMS) if name.startswith(("Batch", "Execute", "Transact"))}
 
     assert {"GetRecords", "Query", "Scan"} | several == {name.decode().partition(".")[2] for name in LONG}

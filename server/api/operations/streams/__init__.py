@@ -6,7 +6,15 @@
 stream_arns.py finds streams by ARN; iterators.py reads and writes shard iterators.
 """
 
-from ...operation import operations_in
+from ...operation_modules import OperationModules
 
-# By name behind `DynamoDBStreams_20120810.` in X-Amz-Target.
-STREAMS = operations_in(__name__, __path__)
+# By module, and by name behind `DynamoDBStreams_20120810.` in X-Amz-Target.
+STREAMS = OperationModules(
+    __name__,
+    {
+        "describe_stream": ("DescribeStream",),
+        "get_records": ("GetRecords",),
+        "get_shard_iterator": ("GetShardIterator",),
+        "list_streams": ("ListStreams",),
+    },
+)
