@@ -9,7 +9,7 @@ RUN := .venv-run
 DOCS := .venv-docs
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run cluster check test lint compiled docs soak wheel test-compiled bench clean
+.PHONY: help run cluster check test lint compiled docs soak wheel compile test-compiled bench clean
 
 help:                   ## Print the targets.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
@@ -42,18 +42,24 @@ compiled: $(DEV)/installed
 docs: $(DOCS)/installed ## The documentation site, in build/site; a broken link is an error.
 	$(DOCS)/bin/sphinx-build -q -W --keep-going -E -c docs . build/site
 
-soak: $(DEV)/installed  ## The long tests: more steps, more seeds.
+soak: compile           ## The long tests, with more steps and seeds, and every test on the compiled package.
 	FOLDB_SOAK=1 $(DEV)/bin/pytest -m soak
+	$(COMPILED) -n 3 --dist loadfile --no-loadscope-reorder
+	FOLDB_SOAK=1 $(COMPILED) -m soak
 
 wheel:                  ## The pure wheel and the compiled one, in dist; needs a C compiler.
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	FOLDB_COMPILE=1 $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 # The compiled package lies in a folder that comes first on the path; the checkout holds no built file.
-test-compiled: $(DEV)/installed ## Tests of the modules between a request and its answer, on the compiled package.
+compile: $(DEV)/installed
 	rm -rf build/compiled && mkdir -p build/compiled
 	FOLDB_COMPILE=1 $(DEV)/bin/python $(PIP) --no-deps --target build/compiled .
-	PYTHONPATH=$(CURDIR)/build/compiled $(DEV)/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder $(COMPILED)
+
+COMPILED := PYTHONPATH=$(CURDIR)/build/compiled FOLDB_TEST_BUILD=compiled $(DEV)/bin/pytest
+
+test-compiled: compile  ## The tests of requests, the log, the fold and history on the compiled package.
+	$(COMPILED) -n 3 --dist loadfile --no-loadscope-reorder $(UNIT) tests/behaviour/spec tests/verification
 
 bench: $(DEV)/installed ## Request rates on this machine.
 	$(DEV)/bin/python -m benchmarks

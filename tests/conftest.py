@@ -28,6 +28,7 @@ import pytest
 from botocore.config import Config
 from hypothesis import HealthCheck, settings
 
+from foldb.version import build
 from tests.support.positions import Positions
 from tests.support.served import served
 from tests.support.tables import MakeTable, table_request
@@ -68,6 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    wanted = os.environ.get("FOLDB_TEST_BUILD", build())
+    if build() != wanted:
+        raise pytest.UsageError(f"the package on the path is {build()}, and FOLDB_TEST_BUILD is {wanted}")
     if not config.getoption("--endpoint"):
         config.pluginmanager.register(Driven(Path(__file__).resolve().parents[1]), "driven")
 
