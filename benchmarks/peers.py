@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OURS = "foldb"
+COMPILED = "foldb compiled"
 IN_MEMORY = "dynoxide in memory"
 ON_A_FILE = "dynoxide on a file"
 
@@ -61,6 +62,15 @@ FOLDB = Peer(
 def foldb_command() -> list[str]:
     """Return the first words of a `foldb` command of this checkout."""
     return [sys.executable, "-m", "foldb"]
+
+
+def foldb_peers() -> list[Peer]:
+    """Return this checkout, and its compiled build if `make compile` has made it."""
+    folder = Path(__file__).parents[1] / "build" / "compiled"
+    if not folder.is_dir():
+        return [FOLDB]
+    environment = ["/usr/bin/env", f"PYTHONPATH={folder}"]
+    return [FOLDB, Peer(COMPILED, lambda port, data: [*environment, *FOLDB.command(port, data)])]
 
 
 def dynoxide_peers() -> list[Peer]:
