@@ -21,7 +21,7 @@ from ..lib.options import PeriodOptions
 from ..lib.output import Row
 from ..lib.prices import GB, HOURS_A_MONTH, Prices, read_prices
 from ..lib.progress import progress
-from ..lib.read_series import Reads, read_series
+from ..lib.read_series import Reads, read_source, reads_text
 from ..lib.session import Session
 
 _COLUMNS: Final = ("table", "charge")
@@ -193,7 +193,7 @@ def cost(
     Example: foldb cost Music --prices prices.toml
     """
     known = read_prices(prices)
-    reads = None if period.reads is None else read_series(period.reads)
+    source = None if period.reads is None else read_source(session, period.reads, table)
     log = open_log(session, period.log)
     span = read_period(log, period.start, period.end)
     surveyed = survey(log, span)
@@ -203,6 +203,7 @@ def cost(
     with progress(session.settings, session.output.stderr, "cost", writes.records) as advance:
         for request in writes.requests(advance):
             _count(request, meters)
+    reads = None if source is None else source(*writes.span_ms())
     lasted = _hours(hours, writes)
     definitions = [*surveyed.definitions.values()] if only is None else [only]
     charges: list[tuple[str | None, Charge]] = []
@@ -217,7 +218,7 @@ def cost(
     charges.append((None, _free([each for _, each in charges], known, stream_reads)))
     charges.append((None, _total([each for _, each in charges])))
     session.output.rows((charge.row(name) for name, charge in charges), first=_COLUMNS)
-    session.output.say(_summary(known, lasted, has_reads=reads is not None))
+    session.output.say(_summary(known, lasted, period.reads))
 
 
 def _hours(text: str | None, writes: LogWrites) -> Decimal:
@@ -262,7 +263,7 @@ def _sum(amounts: Sequence[Decimal | None]) -> Decimal | None:
     return sum(known, Decimal()) if len(known) == len(amounts) else None
 
 
-def _summary(prices: Prices, hours: Decimal, *, has_reads: bool) -> str:
+def _summary(prices: Prices, hours: Decimal, reads: str | None) -> str:
     """Return the footer: the period, the currency, and the utilisation at which both modes cost the same."""
     parts = [f"{hours.quantize(_HOURS_DIGITS):,} hours of writes" if hours else "no period: give --hours"]
     parts += [f"amounts in {prices.currency}"] if prices.currency else []
@@ -270,7 +271,7 @@ def _summary(prices: Prices, hours: Decimal, *, has_reads: bool) -> str:
         percent = prices.break_even(access)
         if percent is not None:
             parts.append(f"provisioned {access}s are cheaper above {percent.quantize(_TENTH)} % utilisation")
-    return " · ".join([*parts, "reads are estimates" if has_reads else "reads are not counted"])
+    return " · ".join([*parts, reads_text(reads)])
 
 
 def _count(request: Request, meters: dict[int, dict[str, WriteMeter]]) -> None:

@@ -18,9 +18,11 @@ from ..lib.options import PeriodOptions, TableArgument, Texts
 from ..lib.output import counted, whole_or_half
 from ..lib.planned_table import Part, Plan, PlannedTable, kept_attributes, moved_attributes
 from ..lib.progress import progress
-from ..lib.read_series import read_series
+from ..lib.read_series import estimated_from, read_source, reads_text
 from ..lib.session import Session
 from ..lib.values import plain
+
+_READ_FIGURES = ("read_units", "throttled_read_units", "largest_read_key", "largest_read_key_percent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def whatif(
             "--index or --on-demand",
             ExitCode.USAGE,
         )
-    reads = None if period.reads is None else read_series(period.reads)
+    source = None if period.reads is None else read_source(session, period.reads, table)
     log = open_log(session, period.log)
     span = read_period(log, period.start, period.end)
     surveyed = survey(log, span)
@@ -130,14 +132,16 @@ def whatif(
             requests += request.is_counted
             before.follow(request)
             after.follow(request)
+    reads = None if source is None else source(*writes.span_ms())
     for each in (*before.tables, *after.tables):
         each.count_invalid(before.tables[0].items())
         if reads is not None:
             each.read(reads)
-    session.output.rows(_rows(before, after), first=("part", "figure", "as_it_is", "changed"))
+    rows = _rows(before, after, None if period.reads is None else estimated_from(period.reads))
+    session.output.rows(rows, first=("part", "figure", "as_it_is", "changed"))
     session.output.say(
         f"{table}: {counted(requests, 'write')} · {before.units:,} write units as it is, {after.units:,} changed"
-        f"{_difference(before.units, after.units)} · reads are {'not counted' if reads is None else 'estimates'}"
+        f"{_difference(before.units, after.units)} · {reads_text(period.reads)}"
     )
 
 
@@ -168,8 +172,8 @@ def _changed_plan(
     )
 
 
-def _rows(before: Plan, after: Plan) -> Iterator[dict[str, Any]]:
-    """Yield a row for each figure of each table and index."""
+def _rows(before: Plan, after: Plan, reads_from: str | None) -> Iterator[dict[str, Any]]:
+    """Yield a row for each figure of each table and index. Figures of reads have the source of the estimate."""
     parts = {_name(part): part for plan in (before, after) for part in plan.parts()}
     for name in parts:
         sides = {}
@@ -178,7 +182,8 @@ def _rows(before: Plan, after: Plan) -> Iterator[dict[str, Any]]:
             sides[side] = {} if part is None else _figures(part)
         for figure in dict.fromkeys(name for figures in sides.values() for name in figures):
             values = {side: figures[figure] for side, figures in sides.items() if figure in figures}
-            yield {"part": name, "figure": figure} | values
+            mark = {"estimated_from": reads_from} if figure in _READ_FIGURES else {}
+            yield {"part": name, "figure": figure} | values | mark
 
 
 def _name(part: Part) -> str:
@@ -191,6 +196,9 @@ def _figures(part: Part) -> dict[str, Any]:
     if part.read_half_units is not None:
         read, throttled = (Decimal(each) / 2 for each in (part.read_half_units, part.throttled_half_units))
         figures |= {"read_units": whole_or_half(read), "throttled_read_units": whole_or_half(throttled)}
+        if part.largest_read is not None:
+            key, share = part.largest_read
+            figures |= {"largest_read_key": key, "largest_read_key_percent": share * 100}
     figures |= {"items": part.store.count, "bytes": part.size}
     figures |= {"invalid_items": part.invalid} if part.invalid else {}
     figures |= {"collisions": part.collisions} if part.collisions else {}

@@ -104,10 +104,12 @@ class Period:
     Attributes:
         first: The first position of each partition that is counted; a missing partition is counted from its beginning.
         last: The last position of each partition that is folded.
+        is_ended: Whether an end before that of the log was named.
     """
 
     first: dict[int, Position]
     last: dict[int, Position]
+    is_ended: bool = False
 
     def counts(self, position: Position) -> bool:
         """Return whether a command is in the period."""
@@ -148,7 +150,7 @@ def read_period(log: SourceLog, start: str | None, end: str | None) -> Period:
         and all(each.offset > last[partition].offset for partition, each in first.items())
     ):
         raise CommandError(f"--from {start} is after --to {end}", ExitCode.USAGE)
-    return Period(first, last)
+    return Period(first, last, end is not None)
 
 
 @dataclass(slots=True)
@@ -273,6 +275,12 @@ class LogWrites:
         """The number of records that are read."""
         last = self._period.last.items()
         return sum(end.offset + 1 - self._log.begin(each) for each, end in last if each in self.states)
+
+    def span_ms(self) -> tuple[int, int | None]:
+        """Return the log time of the first counted record and the end of the last; 0 and None if none was named."""
+        period = self._period
+        first = self.first_ms or self.last_ms if period.first else 0
+        return first, self.last_ms + 1 if period.is_ended else None
 
     def requests(self, advance: Advance) -> Iterator[Request]:
         """Fold the log and yield its writes, in the order of log time. The items of a trimmed log's base are first."""

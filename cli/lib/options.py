@@ -1,7 +1,6 @@
 """Arguments and options that several commands share."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -182,8 +181,10 @@ class PeriodOptions:
         typer.Option("--log", metavar="SOURCE", show_default="the database of --db", help=f"{SOURCE}."),
     ] = None
     reads: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--reads", metavar="FILE", help="Estimate the reads from this file of read units by time."
+            "--reads",
+            metavar="FILE|server",
+            help="Estimate the reads from this file of read units by time, or from the metrics of the running server.",
         ),
     ] = None

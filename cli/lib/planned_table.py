@@ -11,7 +11,8 @@ of an index has no entry in it, as in a backfill.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...log.commands import Context, Delete, Put
 from ...materializer.fold.index_entries import EntryKey, IndexUpdate
@@ -90,6 +91,7 @@ class Part:
         large: The partition keys whose item collections have been above the limit.
         read_half_units: Estimated half units of reads; None if reads are not counted.
         throttled_half_units: Those that its throughput would have refused.
+        largest_read: The partition key with the most read units, and its share of them; None if it is not known.
         invalid: The items whose attributes are no valid keys: a table does not hold them, an index makes DynamoDB
             refuse them.
         collisions: The items that are missing because another item has the same key.
@@ -104,6 +106,7 @@ class Part:
     large: set[bytes] = field(default_factory=set)
     read_half_units: int | None = None
     throttled_half_units: int = 0
+    largest_read: tuple[Any, Decimal] | None = None
     invalid: int = 0
     collisions: int = 0
 
@@ -210,6 +213,8 @@ class PlannedTable:
             name = None if part.table is None else part.definition.name
             series = reads.get((self.definition.name, name))
             part.read_half_units = 0
+            if series is not None and not (self._is_rekeyed and part is self.own):
+                part.largest_read = series.largest
             meters: TableMeters | None = None
             for begin_ms, units in () if series is None else series.units.items():
                 assert series is not None, "it has units"

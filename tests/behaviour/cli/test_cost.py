@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.cli.conftest import Foldb
+from tests.behaviour.cli.conftest import Foldb, lines
 
 PRICES = """\
 currency = "USD"
@@ -113,6 +113,20 @@ def test_reads_of_a_file_are_priced(cli: Foldb, prices: Path, tmp_path: Path) ->
     assert (units, 2) == (row["units"], row["provisioned_units"])
     assert (Decimal(units) / 72).quantize(Decimal("0.1")) == row["utilisation_percent"]
     assert (units * Decimal("0.125") / 10**6).quantize(Decimal("0.000001")) == row["on_demand_hour"]
+
+
+def test_reads_of_the_server_are_priced(cli: Foldb, prices: Path) -> None:
+    for table in ("Cars", "Vans"):
+        cli("table", "create", table, "id:S", "--read", "2", "--write", "1")
+    for _ in range(3):
+        lines(cli("query", "Cars", "x", "--consistent"))
+
+    result = cli("cost", "--prices", str(prices), "--reads", "server")
+
+    assert {"Cars": 3, "Vans": 0} == {
+        row["table"]: row["units"] for row in lines(result) if row["charge"] == "reads"
+    }
+    assert "reads are estimated from samples of the server" in result.stderr
 
 
 def test_json_prices_are_those_of_toml(cli: Foldb, prices: Path, tmp_path: Path) -> None:

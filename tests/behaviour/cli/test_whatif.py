@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import foldb
+from foldb.cli.lib.client import Client
 from tests.behaviour.cli.conftest import Foldb, at, lines
 from tests.support.subscribed import until
 
@@ -377,6 +379,69 @@ def test_reads_of_a_file_are_estimates(cli: Foldb, tmp_path: Path) -> None:
     assert [3000, 3000] == [found["Orders", "read_units"][side] for side in ("as_it_is", "changed")]
     throttled = found["Orders", "throttled_read_units"]
     assert (0, 1800) == (throttled["as_it_is"], throttled["changed"])
+
+
+@pytest.mark.parametrize("heat", [False, True])
+def test_reads_of_the_server_are_estimates(tmp_path: Path, heat: bool) -> None:
+    """They are the units that it counted, with the heaviest keys if it measures them."""
+    with foldb.serve(tmp_path / "db", heat=heat) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S", "--gsi", "states=state:S", "--read", "9", "--write", "9")
+        put(cli, *(f'{{"id": "{n}", "state": "new"}}' for n in range(4)))
+        for key in "0001":
+            lines(cli("item", "get", "Orders", key, "--consistent"))
+        lines(cli("query", "Orders", "new", "--index", "states"))
+
+        found = figures(cli, "--key", "id:S,state:S", "--reads", "server")
+        said = cli("whatif", "Orders", "--on-demand", "--reads", "server")
+
+    sides = {side: found["Orders", "read_units"][side] for side in ("as_it_is", "changed")}
+    assert {"as_it_is": 4, "changed": 4} == sides
+    assert 0.5 == found["Orders.states", "read_units"]["as_it_is"]
+    assert "samples of the server" == found["Orders", "read_units"]["estimated_from"]
+    assert "estimated_from" not in found["Orders", "write_units"]
+    assert "reads are estimated from samples of the server" in said.stderr
+    keys = {name: row for name, row in found.items() if name[1] == "largest_read_key"}
+    if heat:
+        assert ("0", 75) == (
+            keys["Orders", "largest_read_key"]["as_it_is"],
+            found["Orders", "largest_read_key_percent"]["as_it_is"],
+        )
+        assert "changed" not in keys["Orders", "largest_read_key"], "its key is another one"
+        assert "new" == keys["Orders.states", "largest_read_key"]["changed"]
+    else:
+        assert {} == keys
+
+
+def test_reads_are_those_of_the_period(orders: Foldb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is asked for the minutes between the counted records."""
+    put(orders, *(f'{{"id": "{n}"}}' for n in range(3)))
+    rows = [row for row in lines(orders("log", "cat")) if "key" in row]
+    asked: list[dict[str, Any]] = []
+    admin = Client.admin
+
+    def spy(client: Client, operation: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        asked.extend([body] if body and operation == "Metrics" else [])
+        return admin(client, operation, body)
+
+    monkeypatch.setattr(Client, "admin", spy)
+    change = ("whatif", "Orders", "--on-demand", "--reads", "server")
+    lines(orders(*change))
+    lines(orders(*change, "--from", rows[1]["position"], "--to", rows[1]["position"]))
+
+    assert (0, False) == (asked[0]["StartTime"], "EndTime" in asked[0])
+    time_ms = round(datetime.fromisoformat(rows[1]["time"]).timestamp() * 1000)
+    assert (time_ms, time_ms + 1) == (asked[1]["StartTime"], asked[1]["EndTime"])
+
+
+def test_reads_of_no_server_name_the_next_step(tmp_path: Path) -> None:
+    with foldb.serve(tmp_path / "db") as server:
+        at(server.endpoint_url)("table", "create", "Orders", "id:S")
+
+    result = at(tmp_path / "db")("whatif", "Orders", "--read-units", "1", "--reads", "server")
+
+    assert (8, 1) == (result.exit_code, len(result.stderr.splitlines()))
+    assert f"no server serves {tmp_path / 'db'}: start it" in result.stderr
 
 
 def test_a_file_without_reads_is_refused(orders: Foldb, tmp_path: Path) -> None:
