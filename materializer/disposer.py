@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Protocol
 
-from ..log.commands import Defined, DefineTable, DefinitionApplied, Entry, Relay, Settle
 from .fold.state import PartitionState
 from .fold.storage import Store
 
@@ -20,9 +19,6 @@ _PORTION_BYTES: Final = 64 * 1024 * 1024
 
 # The retry interval while an open view still reads the store: a page of a scan, or a digest.
 _VIEWED_SECONDS: Final = 0.1
-
-_DROPPING: Final = frozenset((DefineTable, Settle, Relay))
-_SPREADING: Final = frozenset((Defined, DefinitionApplied))
 
 
 class Loop(Protocol):
@@ -67,22 +63,4 @@ class Disposer:
 
 def stores_of(state: PartitionState) -> list[Store]:
     """Return the stores of all tables and indexes of a state."""
-    tables = state.tables.values()
-    indexes = [index.store for table in tables for index in table.indexes.values()]
-    return [table.items for table in tables] + indexes
-
-
-def may_drop(entry: Entry) -> bool:
-    """Return whether folding the entry may delete a table or an index."""
-    if _DROPPING.isdisjoint(map(type, entry.commands)):
-        return False
-    return any(
-        type(command.message) in _SPREADING if type(command) is Relay else type(command) in _DROPPING
-        for command in entry.commands
-    )
-
-
-def dropped(before: Iterable[Store], state: PartitionState) -> list[Store]:
-    """Return the stores in `before` that the state no longer has."""
-    kept = set(map(id, stores_of(state)))
-    return [store for store in before if id(store) not in kept]
+    return [store for table in state.tables.values() for store in table.stores]

@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import islice
 
 from ..log.commands import Position, Record
-from .disposer import may_drop
 from .fold.fold_record import Void
 from .fold.state import Index, PartitionState, Table
 from .fold.storage import Store
@@ -98,11 +97,11 @@ class Rebuild:
         here[name], rebuilt[name] = rebuilt[name], here[name]
 
     def _fold(self, record: Record) -> None:
-        names = set(self.state.names) if may_drop(record.entry) else None
         fold_record(self.state, record, self._void, self._dispose)
         self.commands += len(record.entry.commands)
-        if names is not None:
-            self.dropped |= dict.fromkeys(sorted(names - self.state.names.keys()), record.offset - 1)
+        for definition in self.state.redefined.values():
+            if definition is not None and definition.name not in self.state.names:
+                self.dropped[definition.name] = record.offset - 1
 
 
 class RebuildComparison:

@@ -7,7 +7,6 @@ from typing import Protocol
 from ..log.commands import Entry, Position, Record
 from ..log.log import ReadableLog
 from ..model.errors import FoldbError, NewerVersionError
-from .disposer import dropped, may_drop, stores_of
 from .fold import fold
 from .fold.fold_record import LateSkipError, Void, voids
 from .fold.outcomes import Outcome
@@ -141,15 +140,14 @@ def fold_record(
         LateSkipError: The record declares void a command that is folded already. The state is unusable.
         NewerVersionError: A later release wrote the record.
     """
-    before = stores_of(state) if dispose is not None and may_drop(record.entry) else []
     try:
         outcomes = fold(state, record, void)
     except (NewerVersionError, LateSkipError):
         raise
     except Exception as error:
         raise FoldError(Position(record.partition, record.offset)) from error
-    if dispose is not None and before:
-        dispose(dropped(before, state))
+    if dispose is not None and state.dropped:
+        dispose([*state.dropped])
     return outcomes
 
 

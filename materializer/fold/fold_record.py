@@ -87,6 +87,7 @@ def fold(state: PartitionState, record: Record, void: Collection[Void] = ()) -> 
     """
     assert record.offset == state.next_offset, "the log skipped or repeated a record"
     state.next_offset = record.offset + 1
+    state.begin_record()
     entry = record.entry
     time = record.time if entry.time is None else entry.time
     state.log_time = max(state.log_time, time)

@@ -16,6 +16,7 @@ The state depends only on the entries, so the same log produces the same state, 
 fold changes it.
 """
 
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -31,7 +32,7 @@ from ...model.subscriptions import Subscription
 from ...model.tables import IndexDefinition, TableDefinition
 from ...model.throughput import units_of
 from .feed.capture import CapturePeriod, CapturePeriods, ShardSplit, divide_shards, update_periods
-from .storage import MemoryStore, NewStore
+from .storage import MemoryStore, NewStore, Store
 from .transactions.state import Transactions
 
 ORIGINS_KEPT = 1024
@@ -92,8 +93,11 @@ class Table:
         self.indexes: dict[str, Index] = {}
         self.define(definition)
 
-    def define(self, definition: TableDefinition) -> None:
-        """Replace the definition: add and remove indexes; an unchanged index keeps its entries."""
+    def define(self, definition: TableDefinition) -> list[Store]:
+        """Replace the definition: add and remove indexes; an unchanged index keeps its entries.
+
+        Return the stores of the removed indexes.
+        """
         self.definition = definition
         self.has_lsi = bool(definition.lsis)
         kept = {}
@@ -103,7 +107,14 @@ class Table:
                 present = Index(index, definition, self._new_store)
             present.define(index)
             kept[index.name] = present
+        removed = [index.store for name, index in self.indexes.items() if kept.get(name) is not index]
         self.indexes = kept
+        return removed
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores of the items and of the entries of each index."""
+        return [self.items, *(index.store for index in self.indexes.values())]
 
     def collection_size(self, pk: bytes) -> int:
         """Return the bytes of an item collection: its items and their entries in local indexes."""
@@ -172,6 +183,10 @@ class PartitionState:
         restores: The cursors of restores in progress that have reported one, by table id, at the catalog.
         jobs: The jobs of the last 90 days by ARN, at the catalog, in the order in which they began.
         new_store: Makes the stores of new tables and indexes.
+        unsettled: The ids of tables that are not ACTIVE or have an index that is not filled.
+        sorted_names: The names of all tables.
+        redefined: By id, the tables that the last record created, changed or deleted, with the definition before it.
+        dropped: The stores that the last record removed from the state.
     """
 
     genesis: Genesis | None = None
@@ -200,6 +215,10 @@ class PartitionState:
     partition: int = field(init=False, default=0)
     partitions: int = field(init=False, default=1)
     slots: range = field(init=False, default=slots_of(0, 1))
+    unsettled: set[int] = field(init=False, default_factory=set)
+    sorted_names: list[str] = field(init=False, default_factory=list)
+    redefined: dict[int, TableDefinition | None] = field(init=False, default_factory=dict)
+    dropped: list[Store] = field(init=False, default_factory=list)
     _units: tuple[int, int] = field(init=False, default=(0, 0))
 
     def __post_init__(self) -> None:
@@ -229,23 +248,44 @@ class PartitionState:
             self.names[definition.name] = definition.id
         else:
             self._divide_shards(table.definition, definition, sequence_number)
-            self._units = _sum(self.units_of_others(table), units_of([definition]))
-            table.define(definition)
+            self._redefine(definition.id, table.definition, definition)
+            self.dropped += table.define(definition)
         self.next_id = max([self.next_id, definition.id + 1, *(index.id + 1 for index in definition.indexes)])
         update_periods(self.periods, definition.id, definition, sequence_number, self.log_time)
 
     def add(self, definition: TableDefinition) -> Table:
         """Add an empty table, as it is created or loaded, and return it."""
         table = self.tables[definition.id] = Table(definition, self.new_store)
-        self._units = _sum(self._units, units_of([definition]))
+        self._redefine(definition.id, None, definition)
         return table
+
+    def _redefine(self, table_id: int, before: TableDefinition | None, after: TableDefinition | None) -> None:
+        """Keep the facts about all tables that no request can afford to collect from each of them."""
+        self.redefined.setdefault(table_id, before)
+        if before is None and after is not None:
+            insort(self.sorted_names, after.name)
+        elif before is not None and after is None:
+            del self.sorted_names[bisect_left(self.sorted_names, before.name)]
+        if after is None or (
+            after.status == "ACTIVE" and not any(each.backfilling for each in after.indexes)
+        ):
+            self.unsettled.discard(table_id)
+        else:
+            self.unsettled.add(table_id)
+        (read, write), (old_read, old_write) = self._units, _units_of(before)
+        new_read, new_write = _units_of(after)
+        self._units = read - old_read + new_read, write - old_write + new_write
+
+    def begin_record(self) -> None:
+        """Forget the effects of the last record on definitions."""
+        if self.redefined:
+            self.redefined.clear()
+            self.dropped.clear()
 
     def units_of_others(self, table: Table | None) -> tuple[int, int]:
         """Return the read and write units that all tables but one have provisioned; None excludes no table."""
-        (read, write), (own_read, own_write) = (
-            self._units,
-            units_of([] if table is None else [table.definition]),
-        )
+        own_read, own_write = _units_of(None if table is None else table.definition)
+        read, write = self._units
         return read - own_read, write - own_write
 
     def _divide_shards(self, before: TableDefinition, after: TableDefinition, sequence_number: int) -> None:
@@ -260,10 +300,10 @@ class PartitionState:
 
     def drop(self, table_id: int, sequence_number: int) -> None:
         """Delete a table from the command with that sequence number on. That cancels its import."""
-        table = self.tables.get(table_id)
+        table = self.tables.pop(table_id, None)
         if table is not None:
-            self._units = self.units_of_others(table)
-            del self.tables[table_id]
+            self._redefine(table_id, table.definition, None)
+            self.dropped += table.stores
             del self.names[table.definition.name]
             self.restores.pop(table_id, None)
             self._cancel_import(table_id)
@@ -318,8 +358,8 @@ class PartitionState:
             del self.tokens[token]
 
 
-def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return one[0] + other[0], one[1] + other[1]
+def _units_of(definition: TableDefinition | None) -> tuple[int, int]:
+    return (0, 0) if definition is None else units_of([definition])
 
 
 def _kept(index: IndexDefinition, table: TableDefinition) -> tuple[str, ...] | None:

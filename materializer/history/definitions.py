@@ -27,10 +27,15 @@ class Catalog(NamedTuple):
 
 
 class Definitions:
-    """See the module."""
+    """See the module.
+
+    Attributes:
+        newest: The definitions after all commands, by table id.
+    """
 
     def __init__(self, engine: Engine) -> None:
         """Load the definitions that the engine has."""
+        self.newest: dict[int, TableDefinition] = {}
         self._positions: list[int] = []
         self._times: list[int] = []
         self._changes: list[tuple[int, TableDefinition | None]] = []
@@ -55,10 +60,6 @@ class Definitions:
         """Return the tables at a time."""
         return self._after(bisect_right(self._times, time_ms))
 
-    def newest(self) -> Mapping[int, TableDefinition]:
-        """Return the definitions after all commands."""
-        return self._after(len(self._changes)).definitions
-
     def last(self, table_id: int) -> TableDefinition | None:
         """Return the last definition of a table, which may be dropped; None if no such table was defined."""
         definitions = (each for id_, each in reversed(self._changes) if id_ == table_id and each is not None)
@@ -73,12 +74,19 @@ class Definitions:
         self._positions.append(packed)
         self._times.append(log_time)
         self._changes.append((table_id, definition))
+        _apply(self.newest, table_id, definition)
 
     def _replay(self, count: int) -> Catalog:
         definitions: dict[int, TableDefinition] = {}
         for table_id, definition in self._changes[:count]:
-            if definition is None:
-                del definitions[table_id]
-            else:
-                definitions[table_id] = definition
+            _apply(definitions, table_id, definition)
         return Catalog(definitions, {each.name: table_id for table_id, each in definitions.items()})
+
+
+def _apply(
+    definitions: dict[int, TableDefinition], table_id: int, definition: TableDefinition | None
+) -> None:
+    if definition is None:
+        del definitions[table_id]
+    else:
+        definitions[table_id] = definition

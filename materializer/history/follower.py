@@ -13,7 +13,7 @@ count before the end.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
 from ...log.commands import (
@@ -41,6 +41,7 @@ from ...log.commands import (
 from ...log.log import ReadableLog
 from ..fold.fold_record import Void
 from ..fold.messages import effective_time
+from ..fold.state import Table
 from ..refold import fold_record
 from .attribution import AttributionWriter, roll_back_attribution
 from .base import CHECKPOINT, END
@@ -200,7 +201,7 @@ class Follower:
         self.state, self.last, self._versions = saved
         self.history = VersionHistory(self._engine, self._partition, self._first_offset)
         self._attribution = AttributionWriter(self._partition)
-        self._mark_global_indexes()
+        self._mark_global_indexes(self.state.tables.values())
         self._mark_saved()
         self._publish()
 
@@ -299,22 +300,18 @@ class Follower:
 
     def _add_definitions(self, packed: int) -> None:
         """Keep the definitions that the last command changed."""
-        known, tables = self.history.definitions.newest(), self.state.tables
-        changed = {
-            table_id: table.definition
-            for table_id, table in tables.items()
-            if known.get(table_id) is not table.definition and known.get(table_id) != table.definition
-        }
+        known, tables = self.history.definitions.newest, self.state.tables
         batch, log_time = self._writer.batch, self.state.log_time
-        for table_id in [table_id for table_id in known if table_id not in tables]:
-            self.history.definitions.add(batch, packed, log_time, table_id, None)
-        for table_id, definition in changed.items():
-            self.history.definitions.add(batch, packed, log_time, table_id, definition)
+        for table_id in self.state.redefined:
+            table = tables.get(table_id)
+            definition = None if table is None else table.definition
+            if known.get(table_id) != definition:
+                self.history.definitions.add(batch, packed, log_time, table_id, definition)
+            if table is not None:
+                self._mark_global_indexes([table])
 
-        self._mark_global_indexes()
-
-    def _mark_global_indexes(self) -> None:
-        for table in self.state.tables.values():
+    def _mark_global_indexes(self, tables: Iterable[Table]) -> None:
+        for table in tables:
             for index in table.indexes.values():
                 if isinstance(index.store, VersionStore):
                     index.store.is_global_index = index.definition.kind == "GSI"

@@ -141,7 +141,8 @@ class Timers:
             self._partition.submit(
                 Level(LEVEL, _OWNER), _PROPOSAL_BYTES, lambda outcome, _: self._level_raised(outcome)
             )
-        for table in self._state.tables.values():
+        for table_id in sorted(self._state.unsettled):
+            table = self._state.tables[table_id]
             definition = table.definition
             if self._is_unsettled(definition) and definition.id not in self._settle_timers:
                 self._settle_timers[definition.id] = self._scheduler.call_later(

@@ -77,7 +77,7 @@ def _demands(_: dict[str, Any]) -> Iterator[Demand]:
 @operation("ListTables", _demands)
 def list_tables(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Reply with the page after ExclusiveStartTableName, which may be the name of no table."""
-    names = sorted(database.state.names)
+    names = database.state.sorted_names
     start = bisect_right(names, body.get("ExclusiveStartTableName", ""))
     end = start + body.get("Limit", database.limits.table_names_page)
     answer: dict[str, Any] = {"TableNames": names[start:end]}

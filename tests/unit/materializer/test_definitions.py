@@ -1,7 +1,5 @@
 """The set of tables, and the filling of a new index."""
 
-import sys
-from types import FrameType
 from typing import Any
 
 from foldb.log.commands import Backfill, Settle
@@ -80,36 +78,8 @@ def test_units_of_the_account_follow_every_definition() -> None:
     assert (11, 5) == load(dump(ledger.state)).units_of_others(None)
 
 
-def test_the_cost_of_a_new_table_does_not_depend_on_the_others() -> None:
-    ledger = Ledger()
-    few = _calls_of_a_new_table(ledger, "A")
-    for number in range(200):
-        ledger.create(f"Table{number}")
-
-    many = _calls_of_a_new_table(ledger, "B")
-
-    assert many == few
-
-
 def _units(read: int, write: int) -> dict[str, int]:
     return {"ReadCapacityUnits": read, "WriteCapacityUnits": write}
-
-
-def _calls_of_a_new_table(ledger: Ledger, name: str) -> int:
-    """Return the number of functions that creating a table and deleting it calls."""
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        table = ledger.create(name)
-        ledger.fold(define("DeleteTable", table.definition.id, {"TableName": name}))
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def test_a_command_for_a_table_that_is_gone_has_no_effect() -> None:

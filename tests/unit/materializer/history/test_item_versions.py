@@ -287,9 +287,7 @@ def test_a_time_has_what_counts_as_written_at_it(seed: int, floor: float) -> Non
         history = follower.history
         times = range(records[0].time, newest(follower).closed_before)
         for key in [
-            (table, str(n).encode(), b"")
-            for table in newest(follower).definitions.newest()
-            for n in range(12)
+            (table, str(n).encode(), b"") for table in newest(follower).definitions.newest for n in range(12)
         ]:
             whole = read(history, key, history.position)
             late += sum(each.effective_time < each.log_time for each in whole)
