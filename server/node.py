@@ -37,7 +37,6 @@ from .partitions.scrub_process import ScrubProcess
 from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
 from .subscriptions import SubscriptionService
-from .throttling.load_sampler import SampledPartition
 from .throttling.metered_partition import MeteredPartition, item_in, policy_of
 from .throttling.splits import SplitPolicy, SplitProposer, SplitTimer, stores_of_part
 from .usage.alarm_service import AlarmService
@@ -301,15 +300,15 @@ class Node(Database):
         def find(key: EncodedKey) -> Stored | None:
             return item_in(hosted[partition_of_key(key[0], key[1], self.partitions.count)].state, key)
 
-        metered = MeteredPartition(
+        return MeteredPartition(
             partition,
             self.state,
             find,
+            self.partitions.sampler,
             policy=policy_of(self.settings),
             seconds=self.loop.time,
             position=lambda: self.position,
         )
-        return SampledPartition(metered, self.state, self.partitions.sampler)
 
     def _new_splits(self) -> SplitTimer | None:
         """Propose splits of capacity partitions with --throttle."""

@@ -27,7 +27,7 @@ from ...model.key_schema import KeySchema
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, TableDefinition, key_error_of_index
 from ...model.values import Item, dump, item_size, load
-from ...server.throttling.buckets import HALF_UNIT, Bucket
+from ...server.throttling.buckets import HALF_UNIT, PartitionBucket
 from ...server.throttling.meters import Policy, TableMeters
 from .item_writes import ItemWrite, Request
 from .read_series import Reads
@@ -371,6 +371,6 @@ def _take(cost: Cost, now_ms: int) -> None:
         meters.indexes[name].write.take(_UNIT * units, meters.indexes[name].at(*key).write)
 
 
-def _bucket(meters: TableMeters, cost: Cost) -> Bucket | None:
+def _bucket(meters: TableMeters, cost: Cost) -> PartitionBucket | None:
     """Return the bucket of the capacity partition that a write belongs to."""
     return None if cost.key is None else meters.own.at(*cost.key).write

@@ -41,7 +41,7 @@ from ..history.reader import PastReader
 from ..history.thread import HistoryThread
 from ..history.worker import HistoryJob
 from ..settings import Settings
-from ..throttling.load_sampler import LoadSampler, SampledReplica
+from ..throttling.load_sampler import LoadSampler
 from ..throttling.metered_partition import MeteredReplica, item_in, policy_of
 from .memory_limit import BoundedPartition, MemoryLimit, bytes_in
 from .past_reads import HistoricalPartition, PastReads
@@ -235,11 +235,11 @@ class Partitions:
                 partition,
                 state,
                 find,
+                self.sampler,
                 policy=policy_of(self._settings, shares=self.count - 1),
                 seconds=self._loop.time,
                 position=lambda: worker.position,
             )
-            partition = SampledReplica(partition, state, self.sampler)
         replica = self.hosted[partition_id] = Replica(partition_id, worker, partition, feed, self._owner)
         if self._settings.history:
             self.past_reads.begin(partition_id)

@@ -32,16 +32,18 @@ class Bucket:
 
     Attributes:
         balance: Millionths of a half unit: a rate in thousandths adds `rate` of them in a millisecond.
+        leased: Millionths of a half unit that leases have taken from the balance. They still fill the bucket.
         time_ms: The time up to which the balance has the unused capacity.
         consumed: Millionths of a half unit that were taken before that time.
     """
 
-    __slots__ = ("_depth", "_level", "_rate", "balance", "consumed", "time_ms")
+    __slots__ = ("_depth", "_level", "_rate", "balance", "consumed", "leased", "time_ms")
 
     def __init__(self, rate: int, depth_ms: int, now_ms: int) -> None:
         self.balance = self._level = rate * _SECOND_MS
         self.time_ms = now_ms
         self.consumed = 0
+        self.leased = 0
         self._rate = rate
         self._depth = rate * depth_ms
 
@@ -57,8 +59,27 @@ class Bucket:
         """Add the capacity since the last call."""
         if now_ms > self.time_ms:  # a clock that is set back adds nothing
             self.consumed += self._level - self.balance
-            self.balance = self._level = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
+            added = self._rate * (now_ms - self.time_ms)
+            self.balance = self._level = min(self._depth - self.leased, self.balance + added)
             self.time_ms = now_ms
+
+
+class PartitionBucket(Bucket):
+    """The bucket of a capacity partition, a part of which can be leased (meters.py).
+
+    Attributes:
+        left: Half units that are left of the lease. A request takes its cost from them if they are enough.
+        unsampled: Half units of the requests since the last sample (load_sampler.py).
+        sampled_at: The half units with which the next sample is due.
+    """
+
+    __slots__ = ("left", "sampled_at", "unsampled")
+
+    def __init__(self, rate: int, depth_ms: int, now_ms: int) -> None:
+        super().__init__(rate, depth_ms, now_ms)
+        self.left = 0
+        self.unsampled = 0
+        self.sampled_at = 1
 
 
 class Peaks:

@@ -1,9 +1,10 @@
 """A partition whose requests are admitted by the meters of their tables.
 
-    request ──► admitted? ──► partition ──► outcome ──► its cost is taken
-                   └── no: DynamoDB's throttling error; nothing is appended to the log
+    request ──► lease ──► partition ──► outcome ──► the rest of its cost is taken
+                  └─ used up: admitted? ──► yes: a new lease (meters.py), and a sample of the load (load_sampler.py)
+                                  └── no: DynamoDB's throttling error; nothing is appended to the log
 
-`get` and `submit` call as little as they can: a call takes a tenth of the time that throttling may add to a request.
+While the lease of a capacity partition has units, `get` and `submit` only subtract from it.
 
 A write reserves the least that it can cost, and the rest is taken after it: so writes that wait for the log are not
 admitted for nothing. Deletions by time to live and copies of a restore are not throttled, as in DynamoDB.
@@ -57,10 +58,11 @@ from ...model.errors import (
 )
 from ...model.values import load
 from ..settings import Settings
-from .buckets import HALF_UNIT, Bucket
-from .meters import Access, Limit, Meter, PartMeters, Policy, TableMeters
+from .buckets import HALF_UNIT, PartitionBucket
+from .load_sampler import LoadSampler
+from .meters import Access, Limit, PartMeters, Policy, TableMeters
 
-_UNIT: Final = 2 * HALF_UNIT
+_UNIT: Final = 2
 _UPDATES: Final = (Update, Delete)
 
 _INDEX_PROVISIONED: Final = (
@@ -89,6 +91,7 @@ class MeteredPartition:
         partition: The wrapped partition, or the router over all of them.
         state: The catalog, for the definitions of tables.
         find: Returns the present item at a key.
+        sampler: Samples the load of capacity partitions.
         seconds: Returns the seconds since any moment.
         position: Returns the position of a refusal.
     """
@@ -98,6 +101,7 @@ class MeteredPartition:
         partition: Partition,
         state: PartitionState,
         find: FindItem,
+        sampler: LoadSampler,
         *,
         policy: Policy,
         seconds: Callable[[], float],
@@ -106,6 +110,7 @@ class MeteredPartition:
         self._partition = partition
         self._state = state
         self._find = find
+        self._sampler = sampler
         self._policy = policy
         self._seconds = seconds
         self._position = position
@@ -115,9 +120,9 @@ class MeteredPartition:
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:
         """Submit a command if the tables and indexes that it writes to have capacity."""
+        # The least that the write can cost.
         if isinstance(command, Put):
-            # The least that the write can cost.
-            units = -(-command.size // WRITE_BLOCK)
+            units = 1 if command.size <= WRITE_BLOCK else -(-command.size // WRITE_BLOCK)
         elif isinstance(command, _UPDATES):
             units = 1
         else:
@@ -129,44 +134,19 @@ class MeteredPartition:
         meters, table = self._tables.get(command.table), self._state.tables.get(command.table)
         if meters is None or table is None or meters.definition is not table.definition:
             meters = self._meters(command.table)
-        if meters is None or (isinstance(command, Delete) and command.context.source == "ttl"):
-            self._partition.submit(command, size, done)
-            return
-        now_ms = int(self._seconds() * 1000)
+            if meters is None:
+                self._partition.submit(command, size, done)
+                return
         own = meters.own
-        partition = (own.recent.get(command.pk) or own.at(command.pk, command.sk)).write
-        if meters.indexes and (error := self._index_refusal(meters, command, now_ms)) is not None:
+        pk = command.pk
+        bucket = (own.only or own.recent.get(pk) or own.at(pk, command.sk)).write
+        left = bucket.left - units * _UNIT
+        if left >= 0:
+            bucket.left = left
+        elif (error := self._admit_write(meters, bucket, command, units * _UNIT)) is not None:
             done(Failed(error), self._position())
             return
-        bucket = own.write.bucket
-        if now_ms != bucket.time_ms:
-            own.write.refill(now_ms)
-        if now_ms != partition.time_ms:
-            partition.refill(now_ms)
-        if bucket.balance <= 0 or partition.balance <= 0:
-            done(Failed(_error(meters, Access.WRITE, None, own.write.limit(now_ms))), self._position())
-            return
-        amount = units * _UNIT
-        bucket.balance -= amount
-        partition.balance -= amount
-        paid = units * WRITE_BLOCK
-
-        def on_outcome(outcome: Outcome, position: ResultPosition) -> None:
-            if isinstance(outcome, Applied):
-                old, new = outcome.old, outcome.new
-                if (
-                    (old is not None and old[1] > paid)
-                    or (new is not None and new[1] > paid)
-                    or outcome.local is not None
-                    or outcome.glob is not None
-                ):
-                    self._take_write(meters, partition, outcome, units)
-            else:
-                cost = outcome.units if isinstance(outcome, Refused) else 0
-                meters.own.write.take((cost - units) * _UNIT, partition)
-            done(outcome, position)
-
-        self._partition.submit(command, size, on_outcome)
+        self._partition.submit(command, size, partial(self._on_outcome, meters, bucket, units, command, done))
 
     def get(self, table: int, pk: bytes, sk: bytes, consistent: bool, done: OnItem) -> None:
         """Read an item, which costs at least one block."""
@@ -176,35 +156,22 @@ class MeteredPartition:
             if meters is None:
                 self._partition.get(table, pk, sk, consistent, done)
                 return
-        now_ms = int(self._seconds() * 1000)
         own = meters.own
-        partition = (own.recent.get(pk) or own.at(pk, sk)).read
-        meter = own.read
-        bucket = meter.bucket
-        if now_ms != bucket.time_ms:
-            meter.refill(now_ms)
-        if now_ms != partition.time_ms:
-            partition.refill(now_ms)
-        if bucket.balance <= 0 or partition.balance <= 0:
-            done(_error(meters, Access.READ, None, meter.limit(now_ms)), self._position())
+        bucket = (own.only or own.recent.get(pk) or own.at(pk, sk)).read
+        block = _UNIT if consistent else 1
+        left = bucket.left - block
+        if left >= 0:
+            bucket.left = left
+        elif (limit := self._admit(own, Access.READ, bucket, (pk, sk), block)) is not None:
+            done(_error(meters, Access.READ, None, limit), self._position())
             return
-        block = _UNIT if consistent else HALF_UNIT
-        bucket.balance -= block
-        partition.balance -= block
-
-        def on_item(found: Stored | RequestError | None, position: ResultPosition) -> None:
-            if found is not None:
-                if isinstance(found, RequestError):
-                    meter.take(-block, partition)
-                elif found[1] > READ_BLOCK:
-                    meter.take(block * ((found[1] - 1) // READ_BLOCK), partition)
-            done(found, position)
-
-        self._partition.get(table, pk, sk, consistent, on_item)
+        self._partition.get(
+            table, pk, sk, consistent, partial(self._on_item, own, bucket, pk, sk, block, done)
+        )
 
     def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
         """Read items: all of them or none. BatchGetItem then reads each by itself."""
-        block = _UNIT if consistent else HALF_UNIT
+        block = _UNIT if consistent else 1
         error = self._take_blocks(keys, block)
         if error is not None:
             done(error, self._position())
@@ -259,17 +226,89 @@ class MeteredPartition:
             return done
         index = request.index if request.index in meters.indexes else None
         part = meters.own if index is None else meters.indexes[index]
-        partition = None if first is None else (part.recent.get(first[0]) or part.at(*first)).read
-        now_ms = int(self._seconds() * 1000)
-        limit = part.read.limit_at(partition, now_ms)
+        bucket = None if first is None else part.at(*first).read
+        limit = part.read.limit_at(bucket, self._now_ms())
         if limit is None:
-            return partial(_on_page, part.read, partition, done)
+            # Of a local index the key's second part is no sort key of the table.
+            is_local = first is not None and index is None and request.index is not None
+            return partial(
+                self._on_page, part, bucket, (first[0], b"") if first and is_local else first, done
+            )
+        if first is not None and bucket is not None:
+            self._count(part, Access.READ, bucket, first, 1)
         done(_error(meters, Access.READ, index, limit), self._position())
         return None
+
+    def _on_page(
+        self,
+        part: PartMeters,
+        bucket: PartitionBucket | None,
+        first: EntryKey | None,
+        done: OnPage,
+        page: Page | RequestError,
+        position: ResultPosition,
+    ) -> None:
+        """Take the cost of a page."""
+        if not isinstance(page, RequestError):
+            self._take(part, Access.READ, bucket, first, page.table_half_units + page.index_half_units)
+        done(page, position)
+
+    def _on_item(
+        self,
+        part: PartMeters,
+        bucket: PartitionBucket,
+        pk: bytes,
+        sk: bytes,
+        block: int,
+        done: OnItem,
+        found: Stored | RequestError | None,
+        position: ResultPosition,
+    ) -> None:
+        """Take the cost of an item beyond one block; return that block if nothing was read."""
+        if found is not None:
+            if isinstance(found, RequestError):
+                self._take(part, Access.READ, bucket, (pk, sk), -block)
+            elif found[1] > READ_BLOCK:
+                blocks = (found[1] - 1) // READ_BLOCK
+                self._take(part, Access.READ, bucket, (pk, sk), block * blocks)
+        done(found, position)
+
+    def _on_outcome(
+        self,
+        meters: TableMeters,
+        bucket: PartitionBucket,
+        units: int,
+        command: Put | Update | Delete,
+        done: OnOutcome,
+        outcome: Outcome,
+        position: ResultPosition,
+    ) -> None:
+        """Take the cost of a write beyond the units that were taken before; return those of a failed one."""
+        if isinstance(outcome, Applied):
+            paid = units * WRITE_BLOCK
+            old, new = outcome.old, outcome.new
+            if (
+                (old is not None and old[1] > paid)
+                or (new is not None and new[1] > paid)
+                or outcome.local is not None
+                or outcome.glob is not None
+            ):
+                self._take_write(meters, bucket, (command.pk, command.sk), outcome, units)
+        else:
+            cost = outcome.units if isinstance(outcome, Refused) else 0
+            if cost != units:
+                key = command.pk, command.sk
+                self._take(meters.own, Access.WRITE, bucket, key, (cost - units) * _UNIT)
+        done(outcome, position)
 
     def _transact(self, command: Transact, size: int, done: OnOutcome) -> None:
         errors = [self._write_refusal(action) for action in command.actions]
         if any(errors):
+            for action in command.actions:
+                meters = self._meters(action.table)
+                if meters is not None:
+                    key = action.pk, action.sk
+                    self._count(meters.own, Access.WRITE, meters.own.at(*key).write, key, 2 * _UNIT)
             reasons = [_reason(error) for error in errors]
             outcome = TransactionRefused(TransactionCanceledError(reasons), [0] * len(errors))
             done(outcome, self._position())
@@ -285,14 +324,78 @@ class MeteredPartition:
                 meters = self._meters(action.table)
                 if meters is None:
                     continue
-                partition = meters.own.at(action.pk, action.sk).write
+                key = action.pk, action.sk
+                bucket = meters.own.at(*key).write
                 if isinstance(cost, int):
-                    meters.own.write.take(cost * _UNIT, partition)
+                    self._take(meters.own, Access.WRITE, bucket, key, cost * _UNIT)
                 else:
-                    self._take_write(meters, partition, cost)
+                    self._take_write(meters, bucket, key, cost)
             done(outcome, position)
 
         self._partition.submit(command, size, on_outcome)
+
+    def _admit(
+        self,
+        part: PartMeters,
+        access: Access,
+        bucket: PartitionBucket,
+        key: EntryKey,
+        half_units: int,
+        *,
+        leases: bool = True,
+    ) -> Limit | None:
+        """Take the cost of a request for which no lease is left, and lease more unless `leases` is False.
+
+        Return the limit that refuses the request, if one does.
+        """
+        meter, now_ms = part.meter(access), self._now_ms()
+        meter.refill(now_ms)
+        meter.end_lease(bucket)
+        limit = meter.limit_at(bucket, now_ms)
+        if limit is None:
+            meter.take(half_units * HALF_UNIT, bucket)
+        self._count(part, access, bucket, key, half_units)
+        if limit is None and leases:
+            meter.lease(bucket)
+        return limit
+
+    def _admit_write(
+        self, meters: TableMeters, bucket: PartitionBucket, command: Put | Update | Delete, half_units: int
+    ) -> RequestError | None:
+        """Take the least cost of a write for which no lease is left. Return the error that refuses it, if one does."""
+        key = command.pk, command.sk
+        error = self._index_refusal(meters, command, self._now_ms())
+        if error is not None:
+            self._count(meters.own, Access.WRITE, bucket, key, half_units)
+            return error
+        leases = not any(part.lacks_capacity for part in meters.indexes.values())
+        limit = self._admit(meters.own, Access.WRITE, bucket, key, half_units, leases=leases)
+        return None if limit is None else _error(meters, Access.WRITE, None, limit)
+
+    def _take(
+        self,
+        part: PartMeters,
+        access: Access,
+        bucket: PartitionBucket | None,
+        key: EntryKey | None,
+        half_units: int,
+    ) -> None:
+        """Take half units of a request that was admitted; a negative number returns a part of them."""
+        meter, now_ms = part.meter(access), self._now_ms()
+        meter.refill(now_ms)
+        if bucket is not None:
+            bucket.refill(now_ms)
+        meter.take(half_units * HALF_UNIT, bucket)
+        if bucket is not None and key is not None:
+            self._count(part, access, bucket, key, half_units)
+
+    def _count(
+        self, part: PartMeters, access: Access, bucket: PartitionBucket, key: EntryKey, half_units: int
+    ) -> None:
+        """Count the load of a request, admitted or refused."""
+        sampled = self._sampler.count(bucket, half_units)
+        if sampled:
+            self._sampler.note(part.table_id, part.index, access, key[0], key[1] or b"", sampled)
 
     def _meters(self, table_id: int) -> TableMeters | None:
         """Return the meters of a table; None if it does not exist."""
@@ -321,12 +424,13 @@ class MeteredPartition:
             meters = self._meters(table)
             if meters is None:
                 continue
-            partition = meters.own.at(pk, sk).read
-            limit = meters.own.read.limit_at(partition, now_ms)
+            bucket = meters.own.at(pk, sk).read
+            limit = meters.own.read.limit_at(bucket, now_ms)
             if limit is not None:
+                self._count(meters.own, Access.READ, bucket, (pk, sk), block)
                 self._take_rest(keys[:number], block, None)
                 return _error(meters, Access.READ, None, limit)
-            meters.own.read.take(block, partition)
+            self._take(meters.own, Access.READ, bucket, (pk, sk), block)
         return None
 
     def _take_rest(self, keys: Sequence[EncodedKey], block: int, sizes: Iterable[int] | None) -> None:
@@ -335,9 +439,10 @@ class MeteredPartition:
             keys, itertools.repeat(-1) if sizes is None else sizes, strict=False
         ):
             meters = self._meters(table)
-            if meters is not None:
-                blocks = -1 if size < 0 else (size - 1) // READ_BLOCK if size else 0
-                meters.own.read.take(block * blocks, meters.own.at(pk, sk).read)
+            blocks = -1 if size < 0 else (size - 1) // READ_BLOCK if size else 0
+            if meters is not None and blocks:
+                own = meters.own
+                self._take(own, Access.READ, own.at(pk, sk).read, (pk, sk), block * blocks)
 
     def _write_refusal(self, action: Action) -> RequestError | None:
         """Return the error of an action whose table, or a global index that it may change, has no capacity."""
@@ -378,7 +483,12 @@ class MeteredPartition:
         return [found for image in images if (found := entry_key(index, image, *key[1:])) is not None]
 
     def _take_write(
-        self, meters: TableMeters, partition: Bucket, outcome: Applied | CostOnly, reserved: int = 0
+        self,
+        meters: TableMeters,
+        bucket: PartitionBucket,
+        key: EntryKey,
+        outcome: Applied | CostOnly,
+        reserved: int = 0,
     ) -> None:
         """Take the cost of an applied write beyond the reserved units, and that of its index entries.
 
@@ -386,15 +496,32 @@ class MeteredPartition:
         """
         units = outcome.units
         own = units.table + sum((units.local or {}).values()) - reserved
-        meters.own.write.take(own * _UNIT, partition)
+        self._take(meters.own, Access.WRITE, bucket, key, own * _UNIT)
         for name, count in (units.glob or {}).items():
             part = meters.indexes.get(name)
             if part is not None:
-                part.take_entry(self._changed_entry(name, part, outcome), count * _UNIT)
+                self._take_entry(part, name, count * _UNIT, outcome)
+                if part.lacks_capacity:
+                    meters.own.write.end_leases()
 
-    def _changed_entry(self, name: str, part: PartMeters, outcome: Applied | CostOnly) -> EntryKey | None:
-        """Return the key of an entry after a write, or before it; None if the index has one capacity partition."""
-        if len(part.map.partitions) == 1 or not isinstance(outcome, Applied):
+    def _take_entry(self, part: PartMeters, name: str, half_units: int, outcome: Applied | CostOnly) -> None:
+        """Take the cost of an index entry that a write has changed."""
+        if part.only is not None:
+            # The key of the entry, which takes longer to find than all the rest, is needed for a sample alone.
+            part.take_entry(None, half_units * HALF_UNIT)
+            sampled = self._sampler.count(part.only.write, half_units)
+            key = self._changed_entry(name, outcome) if sampled else None
+        else:
+            key = self._changed_entry(name, outcome)
+            bucket = None if key is None else part.at(*key).write
+            part.take_entry(bucket, half_units * HALF_UNIT)
+            sampled = 0 if bucket is None else self._sampler.count(bucket, half_units)
+        if sampled and key is not None:
+            self._sampler.note(part.table_id, name, Access.WRITE, *key, sampled)
+
+    def _changed_entry(self, name: str, outcome: Applied | CostOnly) -> EntryKey | None:
+        """Return the key of an entry after a write, or before it; None if it is not known."""
+        if not isinstance(outcome, Applied):
             return None
         action = outcome.action
         table = self._state.tables.get(action.table)
@@ -416,12 +543,13 @@ class MeteredReplica(MeteredPartition):
         partition: PartitionWithHistory,
         state: PartitionState,
         find: FindItem,
+        sampler: LoadSampler,
         *,
         policy: Policy,
         seconds: Callable[[], float],
         position: Callable[[], Position],
     ) -> None:
-        super().__init__(partition, state, find, policy=policy, seconds=seconds, position=position)
+        super().__init__(partition, state, find, sampler, policy=policy, seconds=seconds, position=position)
         self.feed = partition.feed
         self.as_of = partition.as_of
 
@@ -435,15 +563,6 @@ def item_in(state: PartitionState, key: EncodedKey) -> Stored | None:
     """Return the item at a key of a partition."""
     table: Table | None = state.tables.get(key[0])
     return None if table is None else table.items.get(key[1], key[2])
-
-
-def _on_page(
-    meter: Meter, partition: Bucket | None, done: OnPage, page: Page | RequestError, position: ResultPosition
-) -> None:
-    """Take the cost of a page."""
-    if not isinstance(page, RequestError):
-        meter.take((page.table_half_units + page.index_half_units) * HALF_UNIT, partition)
-    done(page, position)
 
 
 def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit) -> RequestError:

@@ -10,6 +10,13 @@ write units and 3,000 read units a second, and with borrowing each of them up to
 left. Without borrowing each has an equal share of the table's rate. When it is split each child begins with half of its
 balance.
 
+    exact: both buckets ──► lease of a capacity partition ──► one subtraction for each of the next requests
+
+A lease is capacity that was taken from both buckets before its use. While the buckets have plenty, the requests to a
+capacity partition share a lease, and read neither the clock nor a bucket. A bucket without capacity has no leases: a
+request that empties it returns the rest of them. Leased capacity counts as part of its bucket until the lease ends, as
+if all its requests came then. So a bucket never has more than without leases, and at most a lease less.
+
 Sources: the developer guide on burst and adaptive capacity, on on-demand capacity and on partition keys; M. Elhemali
 and others, "Amazon DynamoDB: A Scalable, Predictably Performant, and Fully Managed NoSQL Database Service", USENIX ATC
 2022, section 4.
@@ -19,14 +26,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX, PartitionMap
+from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX, CapacityPartition, PartitionMap
 from ...model.keys import key_hash
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, OnDemand, TableDefinition
 from ...model.throughput import partition_map, readiness
-from .buckets import HALF_UNIT, Bucket, Peaks
+from .buckets import HALF_UNIT, Bucket, PartitionBucket, Peaks
 
 _SECOND_MS: Final = 1_000
+_LEASED_FROM: Final = 256 * HALF_UNIT
+"""The balance from which a bucket gives a lease: twice the largest lease."""
 _RECENT_KEYS: Final = 4_096
 
 
@@ -126,29 +135,38 @@ class Meter:
         bucket: The bucket of the whole table or index.
     """
 
-    __slots__ = ("_peaks", "_policy", "_rates", "bucket")
+    __slots__ = ("_leases", "_peaks", "_policy", "_rates", "bucket")
 
     def __init__(self, rates: Rates, policy: Policy, now_ms: int) -> None:
         self._policy = policy
         self._rates = rates
+        self._leases: dict[PartitionBucket, int] = {}
         self._peaks = Peaks(rates.initial // policy.shares)
         self.bucket = Bucket(*self._rate(now_ms), now_ms)
 
     def configure(self, rates: Rates, now_ms: int) -> None:
         """Take the rates of a changed definition. The balance stays."""
         self.refill(now_ms)
+        self.end_leases()
         if rates.initial != self._rates.initial:
             self._peaks = Peaks(rates.initial // self._policy.shares)
         self._rates = rates
         self.bucket.configure(*self._rate(now_ms), now_ms)
 
-    def take(self, amount: int, partition: Bucket | None) -> None:
-        """Take millionths of a half unit of a request that was admitted; a negative amount returns a part of it."""
+    def take(self, amount: int, partition: PartitionBucket | None) -> None:
+        """Take millionths of a half unit of a request that was admitted; a negative amount returns a part of it.
+
+        Both buckets have to be refilled before.
+        """
         self.bucket.balance -= amount
+        if self.bucket.balance <= 0:
+            self.end_leases()
         if partition is not None:
             partition.balance -= amount
+            if partition.balance <= 0:
+                self.end_lease(partition)
 
-    def limit_at(self, partition: Bucket | None, now_ms: int) -> Limit | None:
+    def limit_at(self, partition: PartitionBucket | None, now_ms: int) -> Limit | None:
         """Return the limit that refuses a request now; None if it is admitted. `partition` is None for a Scan."""
         self.refill(now_ms)
         if self.bucket.balance <= 0:
@@ -158,6 +176,33 @@ class Meter:
             if partition.balance <= 0:
                 return Limit.KEY_RANGE
         return None
+
+    def lease(self, partition: PartitionBucket) -> None:
+        """Lease the capacity of the requests until the next sample, unless a bucket is low."""
+        half_units = partition.sampled_at - partition.unsampled
+        if half_units <= 0 or min(self.bucket.balance, partition.balance) < _LEASED_FROM:
+            return
+        amount = half_units * HALF_UNIT
+        for bucket in (self.bucket, partition):
+            bucket.balance -= amount
+            bucket.leased += amount
+        self._leases[partition] = partition.left = half_units
+
+    def end_lease(self, partition: PartitionBucket) -> None:
+        """Return the rest of the lease of a capacity partition, if it has one. Refill the table's bucket before."""
+        half_units = self._leases.pop(partition, 0)
+        if half_units:
+            partition.refill(self.bucket.time_ms)
+            for bucket in (self.bucket, partition):
+                bucket.leased -= half_units * HALF_UNIT
+                bucket.balance += partition.left * HALF_UNIT
+            partition.unsampled += half_units - partition.left
+            partition.left = 0
+
+    def end_leases(self) -> None:
+        """Return the rest of all leases."""
+        for partition in list(self._leases):
+            self.end_lease(partition)
 
     def refill(self, now_ms: int) -> None:
         """Add the unused capacity. A table on demand has the rate of its former peaks."""
@@ -197,7 +242,7 @@ class PartitionBuckets:
 
     __slots__ = ("read", "write")
 
-    def __init__(self, read: Bucket, write: Bucket) -> None:
+    def __init__(self, read: PartitionBucket, write: PartitionBucket) -> None:
         self.read = read
         self.write = write
 
@@ -211,8 +256,11 @@ class PartMeters:
     """The meters of a table, or of one of its global indexes.
 
     Attributes:
+        table_id: The id of the table.
+        index: The name of the index; None for the table itself.
         map: Its capacity partitions.
-        recent: The capacity partitions of keys of recent requests. A lookup takes a tenth of the time of a key's hash.
+        only: The buckets of its capacity partition; None if it has several.
+        recent: Those of the keys of recent requests. A lookup takes a tenth of the time of a key's hash.
     """
 
     __slots__ = (
@@ -222,25 +270,37 @@ class PartMeters:
         "_policy",
         "_rates",
         "_since_ms",
+        "index",
         "map",
+        "only",
         "read",
         "recent",
+        "table_id",
         "write",
     )
 
     def __init__(
-        self, owner_id: int, partitions: PartitionMap, rates: DirectionRates, policy: Policy, now_ms: int
+        self,
+        table_id: int,
+        part: TableDefinition | IndexDefinition,
+        partitions: PartitionMap,
+        rates: DirectionRates,
+        policy: Policy,
+        now_ms: int,
     ) -> None:
+        self.table_id = table_id
+        self.index = part.name if isinstance(part, IndexDefinition) else None
         self.map = partitions
         self.read = Meter(rates.read, policy, now_ms)
         self.write = Meter(rates.write, policy, now_ms)
         self.recent: dict[bytes, PartitionBuckets] = {}
-        self._owner_id = owner_id
+        self._owner_id = part.id
         self._policy = policy
         self._rates = rates
         self._buckets: dict[int, PartitionBuckets] = {}
-        self._debts: list[Bucket] = []
+        self._debts: list[PartitionBucket] = []
         self._since_ms = now_ms
+        self.only = self._find_only()
 
     def configure(self, partitions: PartitionMap, rates: DirectionRates, now_ms: int) -> None:
         """Take the capacity partitions and the rates of a changed definition."""
@@ -259,27 +319,34 @@ class PartMeters:
             else:
                 self._split(partitions, now_ms)
             self.map = partitions
+            self.only = self._find_only()
 
     def at(self, pk: bytes, sk: bytes) -> PartitionBuckets:
         """Return the buckets of the capacity partition with a key."""
-        found = self.recent.get(pk)
+        found = self.only or self.recent.get(pk)
         if found is None:
             partition = self.map.of(key_hash(self._owner_id, pk), pk, sk)
-            found = self._buckets.get(partition.id)
-            if found is None:
-                found = self._buckets[partition.id] = self._new_buckets(self._since_ms)
+            found = self._buckets_of(partition)
             if pk not in (partition.low.pk, partition.high.pk):  # no boundary divides the item collection
                 if len(self.recent) >= _RECENT_KEYS:
                     self.recent.clear()
                 self.recent[pk] = found
         return found
 
-    def take_entry(self, key: tuple[bytes, bytes] | None, amount: int) -> None:
-        """Take the cost of an index entry that a write of the table has changed, at its key if that is known."""
-        bucket = None if key is None else self.at(*key).write
+    def take_entry(self, bucket: PartitionBucket | None, amount: int) -> None:
+        """Take the cost of an index entry that a write of the table has changed, in its capacity partition if known."""
         self.write.take(amount, bucket)
         if bucket is not None and bucket.balance <= 0 and bucket not in self._debts:
             self._debts.append(bucket)
+
+    @property
+    def lacks_capacity(self) -> bool:
+        """Whether the index, or a capacity partition of an entry that a write has changed, has no capacity."""
+        return self.write.bucket.balance <= 0 or bool(self._debts)
+
+    def meter(self, access: Access) -> Meter:
+        """Return the meter of a direction."""
+        return self.read if access is Access.READ else self.write
 
     def has_debts(self, now_ms: int) -> bool:
         """Return whether a capacity partition has no capacity for index entries now."""
@@ -304,10 +371,21 @@ class PartMeters:
                     present[partition.id].inherit(found, generations)
         self._buckets = present
 
+    def _find_only(self) -> PartitionBuckets | None:
+        partitions = self.map.partitions
+        return self._buckets_of(partitions[0]) if len(partitions) == 1 else None
+
+    def _buckets_of(self, partition: CapacityPartition) -> PartitionBuckets:
+        """Return the buckets of a capacity partition; new ones at its first request."""
+        found = self._buckets.get(partition.id)
+        if found is None:
+            found = self._buckets[partition.id] = self._new_buckets(self._since_ms)
+        return found
+
     def _new_buckets(self, since_ms: int) -> PartitionBuckets:
         return PartitionBuckets(
-            Bucket(*partition_rate(self._rates.read, self._policy), since_ms),
-            Bucket(*partition_rate(self._rates.write, self._policy), since_ms),
+            PartitionBucket(*partition_rate(self._rates.read, self._policy), since_ms),
+            PartitionBucket(*partition_rate(self._rates.write, self._policy), since_ms),
         )
 
 
@@ -350,6 +428,6 @@ class TableMeters:
         rates = DirectionRates(read, write)
         partitions = partition_map(self.definition, part)
         if present is None:
-            return PartMeters(part.id, partitions, rates, self._policy, now_ms)
+            return PartMeters(self.definition.id, part, partitions, rates, self._policy, now_ms)
         present.configure(partitions, rates, now_ms)
         return present

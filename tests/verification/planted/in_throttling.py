@@ -4,6 +4,7 @@ from tests.verification.planted.bug import bug
 
 METERS = "tests/unit/server/throttling/test_meters.py"
 DECREASES = "tests/unit/server/throttling/test_decreases.py"
+LEASES = "tests/unit/server/throttling/test_leases.py"
 METERED = "tests/unit/server/throttling/test_metered_partition.py"
 SERVED = "tests/behaviour/spec/test_throttling.py"
 
@@ -12,8 +13,8 @@ BUGS = [
         "a bucket keeps all unused capacity",
         """
 @ server/throttling/buckets.py
--            self.balance = self._level = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
-+            self.balance = self._level = self.balance + self._rate * (now_ms - self.time_ms)
+-            self.balance = self._level = min(self._depth - self.leased, self.balance + added)
++            self.balance = self._level = self.balance + added
 """,
         METERS,
     ),
@@ -24,8 +25,8 @@ BUGS = [
 -        if now_ms > self.time_ms:  # a clock that is set back adds nothing
 +        if now_ms != self.time_ms:
 @ server/throttling/buckets.py
--            self.balance = self._level = min(self._depth, self.balance + self._rate * (now_ms - self.time_ms))
-+            self.balance = self._level = min(self._depth, self.balance + self._rate * abs(now_ms - self.time_ms))
+-            added = self._rate * (now_ms - self.time_ms)
++            added = self._rate * abs(now_ms - self.time_ms)
 """,
         METERS,
     ),
@@ -131,5 +132,44 @@ BUGS = [
 +                    paid == 0
 """,
         METERED,
+    ),
+    bug(
+        "leased capacity is filled again",
+        """
+@ server/throttling/buckets.py
+-            self.balance = self._level = min(self._depth - self.leased, self.balance + added)
++            self.balance = self._level = min(self._depth, self.balance + added)
+""",
+        LEASES,
+    ),
+    bug(
+        "a lease ends before its capacity could fill the bucket",
+        """
+@ server/throttling/metered_partition.py
+-        meter.refill(now_ms)
+-        meter.end_lease(bucket)
++        meter.end_lease(bucket)
+""",
+        LEASES,
+    ),
+    bug(
+        "an empty bucket does not end its leases",
+        """
+@ server/throttling/meters.py
+-        if self.bucket.balance <= 0:
+-            self.end_leases()
+-        if partition is not None:
++        if partition is not None:
+""",
+        LEASES,
+    ),
+    bug(
+        "an index without capacity does not end the leases of its table",
+        """
+@ server/throttling/metered_partition.py
+-                if part.lacks_capacity:
++                if part is meters.own:
+""",
+        LEASES,
     ),
 ]

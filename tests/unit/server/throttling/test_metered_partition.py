@@ -1,5 +1,6 @@
 """A metered partition follows the tables of the catalog, and takes the whole cost of each request."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from foldb.model.capacity_partitions import Boundary
 from foldb.model.errors import ConditionalCheckFailedError, ProvisionedThroughputExceededError, RequestError
 from foldb.model.keys import key_hash
 from foldb.model.values import dump
+from foldb.server.throttling.load_sampler import LoadSampler
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
 from foldb.server.throttling.meters import Policy
 from tests.support.tables import table_request
@@ -51,7 +53,8 @@ class Metered:
         self.table = self.ledger.create("T", **settings).definition.id
         self.fixed = Fixed(0, self.ledger.state.tables)
         self.now = 0.0
-        self.partition = metered(self.fixed, self.ledger, lambda: self.now)
+        self.sampler = LoadSampler(random.Random(1))
+        self.partition = metered(self.fixed, self.ledger, lambda: self.now, self.sampler)
 
     def left(self) -> tuple[int, int]:
         """Return the read and write units that the table has left."""
@@ -79,12 +82,16 @@ class Metered:
 
 
 def metered(
-    partition: FakePartition, ledger: Ledger, seconds: Callable[[], float] = lambda: 0.0
+    partition: FakePartition,
+    ledger: Ledger,
+    seconds: Callable[[], float] = lambda: 0.0,
+    sampler: LoadSampler | None = None,
 ) -> MeteredPartition:
     return MeteredPartition(
         partition,
         ledger.state,
         lambda key: item_in(ledger.state, key),
+        sampler or LoadSampler(random.Random(1)),
         policy=Policy(),
         seconds=seconds,
         position=lambda: EMPTY_AT,

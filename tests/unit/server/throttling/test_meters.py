@@ -16,7 +16,7 @@ from foldb.model.keys import key_hash
 from foldb.model.limits import MODERN, Limits
 from foldb.model.table_requests import create
 from foldb.model.tables import TableDefinition
-from foldb.server.throttling.buckets import HALF_UNIT, Bucket
+from foldb.server.throttling.buckets import HALF_UNIT, PartitionBucket
 from foldb.server.throttling.meters import Access, Limit, PartMeters, Policy, TableMeters
 
 START_MS = 1_800_000_000_000
@@ -74,7 +74,7 @@ class Client:
                 count += 1
         return count
 
-    def _bucket(self, key: bytes | None) -> Bucket | None:
+    def _bucket(self, key: bytes | None) -> PartitionBucket | None:
         if key is None:
             return None
         buckets = self._meters.at(key, b"")

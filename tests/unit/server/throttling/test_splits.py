@@ -15,8 +15,9 @@ from foldb.model.keys import key_hash
 from foldb.model.partition_splits import KEEP_PARTITIONS, WeightedKey, dividing_boundary
 from foldb.model.throughput import partition_map
 from foldb.server.throttling import splits
-from foldb.server.throttling.load_sampler import LoadSampler, SampledPartition
-from foldb.server.throttling.meters import Access
+from foldb.server.throttling.load_sampler import LoadSampler
+from foldb.server.throttling.metered_partition import MeteredPartition, item_in
+from foldb.server.throttling.meters import Access, Policy
 from foldb.server.throttling.splits import SplitPolicy, SplitProposer, stores_of_part
 from tests.unit.materializer.ledger import Ledger, define, index_request, put
 from tests.unit.server.routing.fake_partitions import FakePartition
@@ -59,8 +60,8 @@ class Server:
         while self.ledger.now < end:
             self.ledger.now += self.policy.look_ms
             for table, pk, sk, units in loads:
-                for _ in range(25):  # the sampler takes one request in eight
-                    half_units = 2 * units * self.policy.look_ms // 1000 // 200
+                for _ in range(25):  # samples
+                    half_units = 2 * units * self.policy.look_ms // 1000 // 25
                     self.sampler.note(table, None, access, pk, sk, half_units)
             self.look()
 
@@ -206,16 +207,28 @@ def test_the_delay_begins_again_when_the_clock_is_set_back() -> None:
 
 def test_the_writes_of_local_indexes_are_load_of_their_table() -> None:
     server = Server()
-    table = created(server)
+    table = created(server, units=1000)
     write = put(table, {"pk": {"S": "a"}, "sk": {"S": "b"}})
     partition = FakePartition(0, server.ledger.state.tables)
     written = Applied(write, None, (b"{}", 100), 1, 1, local={"by-n": 3})
     partition.submit = lambda command, size, done: done(written, Position(0, 0))  # type: ignore[method-assign]
 
-    SampledPartition(partition, server.ledger.state, server.sampler).submit(write, 100, lambda *_: None)
+    metered = MeteredPartition(
+        partition,
+        server.ledger.state,
+        lambda key: item_in(server.ledger.state, key),
+        server.sampler,
+        policy=Policy(),
+        seconds=lambda: 0.0,
+        position=lambda: Position(0, 0),
+    )
+    for _ in range(100):
+        metered.submit(write, 100, lambda *_: None)
 
     [load] = server.sampler.take().values()
-    assert [(b"a", b"b", 8)] == load.keys
+    [(pk, sk)] = {key[:2] for key in load.keys}
+    assert (b"a", b"b") == (pk, sk)
+    assert 800 - 128 < load.half_units <= 800
 
 
 def test_nothing_is_proposed_to_a_full_map(monkeypatch: pytest.MonkeyPatch) -> None:
