@@ -21,6 +21,7 @@ from ...log.local.writer import LOCK_NAME
 from ...materializer.history.epoch_storage import read_list
 from ...materializer.history.history import FOLDER as HISTORY
 from ...materializer.snapshots import snapshots_of_each
+from ...model.durations import duration
 from ...model.errors import FoldbError
 from ...server.auth.keyfile import read_keys
 from ...server.settings import kafka_variables
@@ -42,6 +43,7 @@ _SEGMENTS: Final = 2
 _SNAPSHOT_ENTRIES: Final = 1_000_000
 _MEMORY_SHARE: Final = 0.9
 _LAG_MS: Final = 60_000
+_LAGS: Final = {"--read-lag": "ReadLagMs", "--index-lag": "IndexLagMs"}
 
 
 class _Collected(Output):
@@ -99,6 +101,7 @@ def _findings(session: Session, topic: str | None, keys: Path) -> Iterator[Findi
         yield from _guarded("log", lambda: _source(session, server))
     if server:
         yield from _guarded("server", lambda: _status(server))
+        yield from _guarded("settings", lambda: _settings(session, server))
         yield from _guarded("triggers", lambda: _triggers(session))
     if keys != _KEYS or keys.exists():
         yield from _guarded("keys", lambda: _keys(keys))
@@ -302,12 +305,62 @@ def _status(status: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("memory limit", Result.FAILED, f"{text}: writes are refused", step)
     elif most is not None and used > most * _MEMORY_SHARE:
         yield Finding("memory limit", Result.WARNING, text, "Raise --memory-limit, or delete items.")
+    elif (total := _memory_of_server(status)) is not None and (used if most is None else most) > total // 2:
+        text += f"; the machine has {total:,}"
+        step = "Set --memory-limit to at most half of the memory: a snapshot needs as much as the items."
+        yield Finding("memory limit", Result.WARNING, text, step)
     else:
         yield Finding("memory limit", Result.OK, text)
     if status["Fsync"] != "always":
         step = "Use --fsync always unless the data can be lost."
         text = f"--fsync {status['Fsync']}: a power cut loses the last writes"
         yield Finding("durability", Result.WARNING, text, step)
+
+
+def _memory_of_server(status: dict[str, Any]) -> int | None:
+    """Return the memory of the server's machine; None if it is another one than this."""
+    path = status.get("Path")
+    return machine_checks.total_memory() if path is not None and Path(path).is_dir() else None
+
+
+def _settings(session: Session, status: dict[str, Any]) -> Iterator[Finding]:
+    """Judge the settings of the running server. One of an older release does not report them."""
+    settings = status.get("Settings")
+    if settings is None:
+        return
+    if not settings["Throttle"]:
+        yield Finding(
+            "throttling", Result.OK, "off: no request is refused for lack of throughput (--throttle)"
+        )
+    else:
+        events = sum(_throttle_events(session))
+        text = f"on; {counted(events, 'item')} throttled in the last hour"
+        step = "`foldb capacity report TABLE` prints where: raise its throughput, or spread its keys."
+        yield Finding("throttling", Result.WARNING if events else Result.OK, text, step if events else "")
+    lags = {name: settings[member] for name, member in _LAGS.items() if settings[member]}
+    if lags:
+        text = ", ".join(f"{name} {duration(lag_ms)}" for name, lag_ms in lags.items())
+        step = "Serve without them, except to test programs: they make reads stale."
+        yield Finding("stale reads", Result.WARNING, text, step)
+    kept_ms, stream_ms = settings["HistoryRetentionMs"], status["StreamRetentionMs"]
+    reads = "from the start" if settings["History"] else "from the first read of the past on"
+    text = "all history is kept" if not kept_ms else f"history is kept for {duration(kept_ms)}"
+    text += f", and versions of items {reads}"
+    if kept_ms and (kept_ms < stream_ms or not stream_ms):
+        step = (
+            "Raise --history-retention to that of the streams: a damaged change is made again from the log."
+        )
+        text += f"; records of streams {'without end' if not stream_ms else f'for {duration(stream_ms)}'}"
+        yield Finding("retention", Result.WARNING, text, step)
+    else:
+        yield Finding("retention", Result.OK, text)
+
+
+def _throttle_events(session: Session) -> Iterator[int]:
+    """Yield the throttled reads and writes of each table and index in the last hour."""
+    for metric in ("ReadThrottleEvents", "WriteThrottleEvents"):
+        for each in session.client.admin("Metrics", {"MetricName": metric})["Metrics"]:
+            yield sum(int(point["Sum"]) for point in each["Datapoints"])
 
 
 def _triggers(session: Session) -> Iterator[Finding]:

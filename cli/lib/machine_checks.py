@@ -237,10 +237,19 @@ def _children(pid: int) -> Iterator[tuple[int, str, int]]:
             waiting.append(child[0])
 
 
+def total_memory() -> int | None:
+    """Return the bytes of this machine's memory; None if the system does not name them."""
+    return _memory("MemTotal:")
+
+
 def _available_memory() -> int | None:
+    return _memory("MemAvailable:")
+
+
+def _memory(name: str) -> int | None:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
+            if line.startswith(name):
                 return int(line.split()[1]) << 10
     except OSError:
         return None

@@ -28,6 +28,26 @@ _SUMS = {
     "Refolded": "refolded",
 }
 
+_SETTINGS = (
+    "throttle",
+    "heat",
+    "history",
+    "history_retention_ms",
+    "snapshot_every",
+    "read_lag_ms",
+    "index_lag_ms",
+)
+"""The settings that `foldb doctor` judges, in addition to the members above. None is a secret or a path."""
+
+
+def _camel(name: str) -> str:
+    """Return a name in the form of an operation's members.
+
+    >>> _camel("history_retention_ms")
+    'HistoryRetentionMs'
+    """
+    return "".join(word.capitalize() for word in name.split("_"))
+
 
 @admin_operation("Status", Right.READ, resource=NODE)
 async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
@@ -66,6 +86,7 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
         "Path": None if path is None else str(path.absolute()),
         "Fsync": node.settings.fsync,
         "StreamRetentionMs": node.settings.stream_retention_ms,
+        "Settings": {_camel(name): getattr(node.settings, name) for name in _SETTINGS},
         "Tables": len(node.state.tables),
         "MemoryBytes": node.partitions.bytes(),
         "MemoryLimit": node.settings.memory_limit_bytes or None,

@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -13,6 +14,7 @@ from foldb.cli.lib import machine_checks
 from foldb.cli.lib.machine_checks import Result as State
 from foldb.log.local.filesystem import SystemFilesystem
 from tests.behaviour.cli.conftest import Foldb, at
+from tests.support.raw import ask
 from tests.support.subscribed import until
 
 
@@ -54,6 +56,60 @@ def test_a_healthy_server_passes_with_its_own_checks(cli: Foldb) -> None:
     assert 0 == result.exit_code, result.output
     assert {"server", "lock", "log", "memory limit", "trigger"} <= checks(result).keys()
     assert "held by the server (pid" in result.stdout
+
+
+def test_the_settings_of_a_server_are_judged(cli: Foldb) -> None:
+    found = checks(cli("doctor"))
+
+    assert ("ok", "ok") == (found["throttling"][0], found["retention"][0])
+    assert "stale reads" not in found
+
+
+def test_settings_that_hide_data_are_warnings(tmp_path: Path) -> None:
+    """The records of streams are kept for a day by default."""
+    day_ms = 24 * 3_600_000
+    settings: dict[str, Any] = {"read_lag_ms": 200, "history_retention_ms": day_ms - 1}
+    with foldb.serve(tmp_path / "short", **settings) as server:
+        result = at(server.endpoint_url)("doctor")
+        short = checks(result)
+    with foldb.serve(tmp_path / "long", history_retention_ms=day_ms, history=True) as server:
+        long = checks(at(server.endpoint_url)("doctor"))
+
+    assert (0, "warning", "warning") == (result.exit_code, short["stale reads"][0], short["retention"][0])
+    assert "--read-lag 200ms" in result.stdout
+    assert short["retention"][1].startswith("Raise --history-retention")
+    assert "ok" == long["retention"][0]
+
+
+def test_throttled_requests_of_the_last_hour_are_a_warning(tmp_path: Path) -> None:
+    with foldb.serve(tmp_path / "data", throttle=True) as server:
+        cli = at(server.endpoint_url)
+        before = checks(cli("doctor"))["throttling"]
+        cli("table", "create", "Orders", "id:S", "--read", "1", "--write", "1")
+        put = {"TableName": "Orders", "Item": {"id": {"S": "a"}}}
+        until(lambda: 400 == ask(server.endpoint_url, "PutItem", put).status)
+        after = checks(cli("doctor"))["throttling"]
+
+    assert ("ok", "") == before
+    assert "warning" == after[0]
+    assert after[1].startswith("`foldb capacity report TABLE`")
+
+
+@pytest.mark.parametrize(
+    ("limit", "total", "state"), [(0, 2**40, "ok"), (0, 0, "warning"), (10**9, 10**9, "warning")]
+)
+def test_items_that_the_machine_cannot_hold_are_a_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int, total: int, state: str
+) -> None:
+    monkeypatch.setattr(machine_checks, "total_memory", lambda: total)
+    with foldb.serve(folder, memory_limit_bytes=limit) as server:
+        cli = at(server.endpoint_url)
+        cli("table", "create", "Orders", "id:S")
+        cli("item", "put", "Orders", '{"id": "a"}')
+        found = checks(cli("doctor"))["memory limit"]
+
+    assert state == found[0]
+    assert ("Set --memory-limit to at most half" in found[1]) == (state == "warning")
 
 
 def damage(path: Path) -> None:
