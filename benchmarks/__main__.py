@@ -30,6 +30,7 @@ from . import (
     rates,
     refold,
     scans,
+    sizes,
     start,
     turns,
 )
@@ -39,6 +40,7 @@ from .options import QUICK, Options
 PARTS: dict[str, Callable[[Options], None]] = {
     "rates": rates.measure,
     "batches": rates.measure_batches,
+    "sizes": sizes.measure,
     "refold": refold.measure,
     "memory": memory.measure,
     "start": start.measure,
@@ -56,7 +58,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "flat", "scans", "latency", "feed", "history", "cluster")
+_WITH_WRK = ("rates", "batches", "sizes", "flat", "scans", "latency", "feed", "history", "cluster")
 
 
 def main() -> None:

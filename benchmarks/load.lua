@@ -1,15 +1,14 @@
 -- One kind of request against the table `orders` (pk S, sk S), for wrk:
---   wrk -t1 -c32 -d5s -s load.lua URL -- put|fresh|get|update|query|write25|get25|scan|filter [partition keys]
--- A fresh put changes the item each time, the other one leaves it as it is.
+--   wrk -t1 -c32 -d5s -s load.lua URL -- put|fresh|get|update|query|writeN|getN|scan|filter [partition keys [note]]
+-- A fresh put changes the item each time, the other one leaves it as it is. N is the number of items of a batch, and
+-- `note` the bytes of the attribute that fills an item, 100 by default.
 -- Prints one line for the program that ran it: RESULT requests a second, p50 and p99 in us, answers that were not 200.
-local operation, keys = "put", 5000
+local operation, keys, size, rest = "put", 5000, 1, ""
 failed = 0
 local targets = {
   put = "PutItem", fresh = "PutItem", get = "GetItem", update = "UpdateItem", query = "Query",
-  write25 = "BatchWriteItem", get25 = "BatchGetItem", scan = "Scan", filter = "Scan",
+  writes = "BatchWriteItem", gets = "BatchGetItem", scan = "Scan", filter = "Scan",
 }
-local rest = '"total":{"N":"123.45"},"status":{"S":"SHIPPED"},"qty":{"N":"3"},"note":{"S":"' ..
-  string.rep("x", 100) .. '"}'
 local threads = {}
 
 function setup(thread)
@@ -17,8 +16,12 @@ function setup(thread)
 end
 
 function init(args)
-  operation = args[1] or operation
+  local batch, count = (args[1] or operation):match("^(%a+)(%d+)$")
+  operation = batch and batch .. "s" or args[1] or operation
+  size = tonumber(count) or size
   keys = tonumber(args[2]) or keys
+  rest = '"total":{"N":"123.45"},"status":{"S":"SHIPPED"},"qty":{"N":"3"},"note":{"S":"' ..
+    string.rep("x", tonumber(args[3]) or 100) .. '"}'
   math.randomseed(20261121)
 end
 
@@ -26,10 +29,10 @@ local function key(user, order)
   return '"pk":{"S":"user#' .. user .. '"},"sk":{"S":"order#' .. order .. '"}'
 end
 
--- Twenty-five different keys: twenty of one collection, five of the next.
+-- Different keys: at most twenty of one collection, the rest of the next.
 local function batch(before, after)
   local first, parts = math.random(1, keys), {}
-  for n = 0, 24 do
+  for n = 0, size - 1 do
     parts[n + 1] = before .. key((first + math.floor(n / 20) - 1) % keys + 1, n % 20 + 1) .. after
   end
   return table.concat(parts, ",")
@@ -58,7 +61,7 @@ local bodies = {
     return '{"TableName":"orders","KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"user#' ..
       math.random(1, keys) .. '"}}}'
   end,
-  write25 = function()
+  writes = function()
     return '{"RequestItems":{"orders":[' .. batch('{"PutRequest":{"Item":{', "," .. rest .. "}}}") .. "]}}"
   end,
   scan = function() return '{"TableName":"orders",' .. segment() .. "}" end,
@@ -66,7 +69,7 @@ local bodies = {
     return '{"TableName":"orders","FilterExpression":"sk < :s","ExpressionAttributeValues":{":s":{"S":"order"}},' ..
       segment() .. "}"
   end,
-  get25 = function()
+  gets = function()
     return '{"RequestItems":{"orders":{"Keys":[' .. batch("{", "}") .. "]}}}"
   end,
 }

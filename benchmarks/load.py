@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from .requests import NOTE_BYTES
+
 _SCRIPT = Path(__file__).with_name("load.lua")
 
 
@@ -31,9 +33,11 @@ def require_wrk() -> None:
         raise SystemExit("benchmarks: wrk is not on the PATH (Debian: apt-get install wrk)")
 
 
-def rate(url: str, operation: str, *, keys: int, seconds: int, connections: int) -> Rate:
+def rate(
+    url: str, operation: str, *, keys: int, seconds: int, connections: int, note: int = NOTE_BYTES
+) -> Rate:
     """Let N clients repeat one kind of request, each as soon as it has the response."""
-    command = _command(url, operation, keys, seconds, connections)
+    command = _command(url, operation, keys, seconds, connections, note)
     run = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 -- our own arguments
     found = next(line.split()[1:] for line in run.stdout.splitlines() if line.startswith("RESULT"))
     requests, p50, p99, refused = map(float, found)
@@ -45,7 +49,7 @@ def rate(url: str, operation: str, *, keys: int, seconds: int, connections: int)
 @contextmanager
 def under_way(url: str, operation: str, *, keys: int, connections: int) -> Iterator[None]:
     """Let N clients repeat one kind of request until the block ends."""
-    command = _command(url, operation, keys, 3600, connections)
+    command = _command(url, operation, keys, 3600, connections, NOTE_BYTES)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 -- our own arguments
     try:
         yield
@@ -54,8 +58,8 @@ def under_way(url: str, operation: str, *, keys: int, connections: int) -> Itera
         process.wait()
 
 
-def _command(url: str, operation: str, keys: int, seconds: int, connections: int) -> list[str]:
+def _command(url: str, operation: str, keys: int, seconds: int, connections: int, note: int) -> list[str]:
     return [
         *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(_SCRIPT), url),
-        *("--", operation, str(keys)),
+        *("--", operation, str(keys), str(note)),
     ]

@@ -19,6 +19,8 @@ TABLE = {
     ],
 }
 PER_COLLECTION = 20
+NOTE_BYTES = 100
+"""The bytes of the attribute that fills an item."""
 
 HEADERS = {
     "X-Amz-Date": "20261121T080000Z",
@@ -28,15 +30,15 @@ HEADERS = {
 }
 
 
-def item(pk: str, sk: str) -> dict[str, Any]:
-    """Return an item of about 200 bytes."""
+def item(pk: str, sk: str, note: int = NOTE_BYTES) -> dict[str, Any]:
+    """Return an item of about 100 bytes more than its note: 200 by default."""
     return {
         "pk": {"S": pk},
         "sk": {"S": sk},
         "total": {"N": "123.45"},
         "status": {"S": "SHIPPED"},
         "qty": {"N": "3"},
-        "note": {"S": "x" * 100},
+        "note": {"S": "x" * note},
     }
 
 
@@ -90,6 +92,10 @@ class Client:
         self.call("CreateTable", TABLE)
         while self.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
             time.sleep(0.01)
-        puts = [{"PutRequest": {"Item": item(*key)}} for key in orders(keys)]
+        self.put_all(keys)
+
+    def put_all(self, keys: int, note: int = NOTE_BYTES) -> None:
+        """Put every item that the load uses."""
+        puts = [{"PutRequest": {"Item": item(*key, note)}} for key in orders(keys)]
         for start in range(0, len(puts), 25):
             self.call("BatchWriteItem", {"RequestItems": {"orders": puts[start : start + 25]}})

@@ -31,6 +31,7 @@ LONG = {
         "feed: puts beside readers, 32 connections",
     ],
     "batches": ["batches, 32 connections", "a batch beside single requests"],
+    "sizes": ["by size of item, 32 connections", "by size of batch, 32 connections"],
     "scans": ["gets beside scans of 2,000 small items"],
     "refold": ["refold"],
     "memory": ["memory, 2,000 items of about 200 bytes"],
