@@ -122,7 +122,7 @@ def copy_base(engine: Engine, first_offset: int, source: Source) -> Generator[No
     definitions = Definitions(engine)
     for table_id, table in state.tables.items():
         definitions.add(batch, pack_position(offset, None), state.log_time, table_id, table.definition)
-    batch.put_row(CHECKPOINT, encode_checkpoint(state, last, 0))
+    batch.put_row(CHECKPOINT, encode_checkpoint(state, last, 0, {}))
     stores.writer.flush()
     stores.writer.close()
     engine.sync()

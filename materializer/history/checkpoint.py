@@ -2,10 +2,11 @@
 
     checkpoint ::= length (8)  fields as JSON  outline of the state (fold/dump.py)
 
-A dump lacks the log time of prepared transactions, because no fold depends on it. A history does: the fields have it.
+A dump lacks log time and position of prepared transactions, because no fold depends on them. A history does: the fields
+have them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -15,6 +16,7 @@ from ..fold.dump import outline
 from ..fold.load import load
 from ..fold.state import PartitionState
 from ..fold.storage import Store
+from ..fold.transactions.state import TransactionId
 from .engine import DamagedHistoryError
 from .timeline import Figures
 
@@ -32,14 +34,18 @@ class Checkpoint(NamedTuple):
         state: The state after the last record.
         last: The identity of the last record; empty if the log does not have it.
         versions: The number of versions that the epoch has, without its base.
+        prepared: The packed positions of the Prepares whose keys are held; 0 if that was before the base of the epoch.
     """
 
     state: PartitionState
     last: Identity
     versions: int
+    prepared: dict[TransactionId, int]
 
 
-def encode_checkpoint(state: PartitionState, last: Identity, versions: int) -> bytes:
+def encode_checkpoint(
+    state: PartitionState, last: Identity, versions: int, prepared: Mapping[TransactionId, int]
+) -> bytes:
     """Return the checkpoint of a state."""
     stores = {
         store_id: [store_id, store.count, store.size]
@@ -49,12 +55,14 @@ def encode_checkpoint(state: PartitionState, last: Identity, versions: int) -> b
             *((index.definition.id, index.store) for index in table.indexes.values()),
         )
     }
-    prepared = state.transactions.prepared.items()
+    held = state.transactions.prepared.items()
     fields = orjson.dumps(
         {
             "next_offset": state.next_offset,
             "figures": list(stores.values()),
-            "prepared": [[*transaction_id, part.time] for transaction_id, part in prepared],
+            "prepared": [
+                [*transaction_id, part.time, prepared.get(transaction_id, 0)] for transaction_id, part in held
+            ],
             "last": last,
             "versions": versions,
         }
@@ -79,9 +87,12 @@ def decode_checkpoint(saved: bytes | None, new_store: NewStoreWith) -> Checkpoin
             return new_store(store_id, figures.get(store_id, Figures(0, 0)))
 
         state = load([dump], make)
-        for coordinator, number, log_time in fields["prepared"]:
+        prepared = {}
+        for coordinator, number, log_time, packed in fields["prepared"]:
             state.transactions.prepared[coordinator, number].time = log_time
-        return Checkpoint(state, fields["last"], fields["versions"])
+            if coordinator != state.partition:
+                prepared[coordinator, number] = packed
+        return Checkpoint(state, fields["last"], fields["versions"], prepared)
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedHistoryError(f"its checkpoint is damaged: {error}") from error
 

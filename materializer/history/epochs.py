@@ -57,7 +57,7 @@ from .follower import STEP_S, Clock, End, Follower
 from .history import NotFoldedError, PartitionCut, TimeCut
 from .version_history import VersionedState, VersionHistory
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The format of the list, the rows and the versions. A history of another format is deleted and folded again."""
 
 FLOOR_VERSIONS: Final = 50_000

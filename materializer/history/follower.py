@@ -46,6 +46,7 @@ from ..refold import fold_record
 from .attribution import AttributionWriter, roll_back_attribution
 from .base import CHECKPOINT, END
 from .checkpoint import decode_checkpoint, encode_checkpoint, identity
+from .decided_parts import PartWriter, roll_back_parts
 from .engine import Engine
 from .timeline import Figures, put_clock_row, roll_back
 from .version_history import VersionHistory
@@ -147,6 +148,7 @@ class Follower:
             end is not None
             and self.state.next_offset >= end.offset
             and self.history.closed_before >= end.time_ms
+            and all(packed >= pack_position(end.offset, 0) for packed in self._parts.prepared.values())
         )
 
     def step(self) -> bool:
@@ -196,11 +198,14 @@ class Follower:
         batch = self._engine.batch()
         roll_back(self._engine, batch, end)
         roll_back_attribution(self._engine, batch, end)
+        roll_back_parts(self._engine, batch, end)
         batch.write()
         self._writer.reset()
-        self.state, self.last, self._versions = saved
+        self.state, self.last, self._versions, prepared = saved
         self.history = VersionHistory(self._engine, self._partition, self._first_offset)
         self._attribution = AttributionWriter(self._partition)
+        self._parts = PartWriter(prepared)
+        self.history.prepared = self._parts.prepared
         self._mark_global_indexes(self.state.tables.values())
         self._mark_saved()
         self._publish()
@@ -289,6 +294,7 @@ class Follower:
         self._writer.begin_command(log_time, effective, pack_position(offset, index))
         if self.state.partitions > 1:
             self._attribution.begin_command(self.state, command)
+            self._parts.begin_command(self.state, command)
 
     def end_command(self, offset: int, index: int, command: Command) -> None:
         """Keep the effects of a command that are no versions: definitions, and refused writes of transactions."""
@@ -297,6 +303,7 @@ class Follower:
             self._add_definitions(pack_position(offset, index))
         if self.state.partitions > 1:
             self._attribution.end_command(self.state, offset, index, command)
+            self._parts.end_command(self.state, self._writer.batch, pack_position(offset, index), command)
 
     def _add_definitions(self, packed: int) -> None:
         """Keep the definitions that the last command changed."""
@@ -333,7 +340,7 @@ class Follower:
 
     def _save(self, *, is_end: bool = False) -> None:
         """Save a checkpoint after the last folded record; at the end of the epoch also as the next one's base."""
-        saved = encode_checkpoint(self.state, self.last, self._versions)
+        saved = encode_checkpoint(self.state, self.last, self._versions, self._parts.prepared)
         self._writer.batch.put_row(CHECKPOINT, saved)
         if is_end:
             self._writer.batch.put_row(END, saved)

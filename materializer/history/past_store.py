@@ -7,7 +7,7 @@ So the cost of a page depends on the keys in it, and hardly on the number of the
 the cut are looked at as well: `Looks` counts versions, and ends a page that would look at too many.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NoReturn
 
 from ..fold.storage import HASHES, Stored, WriteObserver
@@ -15,6 +15,7 @@ from .engine import Engine, VersionCursor
 from .timeline import Figures, figures_at, late_growth
 from .version_keys import (
     AFTER_OLDEST,
+    NEWEST,
     POSITION_AT,
     STAMP_BYTES,
     StoreKeys,
@@ -37,22 +38,28 @@ class Looks:
 
     Attributes:
         stopped_at: An item of the last key that the page looked at, if it ended because of the count.
+        last_key: That key.
     """
 
-    __slots__ = ("_left", "stopped_at")
+    __slots__ = ("_left", "last_key", "stopped_at")
 
     def __init__(self, most: int = PAGE_LOOKS) -> None:
         self._left = most
         self.stopped_at: Stored | None = None
+        self.last_key = b""
 
     def take(self, count: int) -> bool:
         """Count versions; return whether the page may look at more."""
         self._left -= count
         return self._left > 0
 
+    def stop(self, key: bytes, stored: Stored | None) -> None:
+        """End the page after a key, at which this item is or was."""
+        self.last_key, self.stopped_at = key, stored
+
 
 class PastStore:
-    """See the module. Its answers never change.
+    """See the module. Its answers never change, unless an item is laid over it.
 
     Args:
         cut: The stamp of the cut.
@@ -61,7 +68,18 @@ class PastStore:
         looks: Limits the versions that are looked at.
     """
 
-    __slots__ = ("_cut", "_engine", "_figures", "_id", "_keys", "_looks", "_packed", "_time_ms", "views")
+    __slots__ = (
+        "_cut",
+        "_engine",
+        "_figures",
+        "_id",
+        "_keys",
+        "_laid",
+        "_looks",
+        "_packed",
+        "_time_ms",
+        "views",
+    )
 
     def __init__(
         self,
@@ -80,6 +98,7 @@ class PastStore:
         self._time_ms = time_ms
         self._looks = looks
         self._figures: Figures | None = None
+        self._laid: dict[bytes, Stored | None] = {}
         self.views: list[WriteObserver] = []  # never called: nothing writes to this store
 
     @property
@@ -100,9 +119,15 @@ class PastStore:
         """Return the slot of `pk`."""
         return self._keys.slot_of(pk)
 
+    def lay(self, pk: bytes, sk: bytes, stored: Stored | None) -> None:
+        """Show this item at a key, or none there, in place of the version at the cut. Count and size remain."""
+        self._laid[self._keys.key(pk, sk)] = stored
+
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
         key = self._keys.key(pk, sk)
+        if key in self._laid:
+            return self._laid[key]
         cursor = self._engine.chains()
         at = cursor.seek(key + self._cut)
         while at is not None and at.startswith(key):
@@ -119,10 +144,9 @@ class PastStore:
         self, pk: bytes, low: bytes = b"", high: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, Stored]]:
         """Return the items under `pk` with low <= sort key < high."""
-        walk = walk_back if reverse else walk_on
         first, end = self._keys.range(pk, low, high)
         sort_part = len(self._keys.collection(pk))
-        for key, stored in walk(self._engine.versions(), first, end, self._cut, self._looks):
+        for key, stored in self._walk(first, end, reverse=reverse):
             yield read_sort_key(key, sort_part), stored
 
     def scan(
@@ -130,8 +154,13 @@ class PastStore:
     ) -> Iterator[tuple[int, bytes, bytes, Stored]]:
         """Yield the items with hash_low <= hash < hash_high, by hash, partition key and sort key."""
         first, end = self._keys.hashes(start, hash_low, hash_high)
-        for key, stored in walk_on(self._engine.versions(), first, end, self._cut, self._looks):
+        for key, stored in self._walk(first, end, reverse=False):
             yield *read_key(key), stored
+
+    def _walk(self, first: bytes, end: bytes, *, reverse: bool) -> Iterator[tuple[bytes, Stored]]:
+        walk = walk_back if reverse else walk_on
+        versions = walk(self._engine.versions(), first, end, self._cut, self._looks)
+        return overlaid(versions, self._laid, first, end, self._looks, reverse=reverse)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         """Refuse a write: the past does not change."""
@@ -187,7 +216,7 @@ def walk_on(
                 else:
                     steps = _STEPS
         if looks is not None and not looks.take(looked):
-            looks.stopped_at = stored or _oldest(cursor, key)
+            looks.stop(key, stored or _oldest(cursor, key))
             return
 
 
@@ -209,9 +238,48 @@ def walk_back(
             if stored is not None:
                 yield key, stored
         if looks is not None and not looks.take(looked):
-            looks.stopped_at = stored or _oldest(cursor, key)
+            looks.stop(key, stored or _oldest(cursor, key))
             return
         at = cursor.seek_back(key)
+
+
+def overlaid(
+    versions: Iterator[tuple[bytes, Stored]],
+    laid: Mapping[bytes, Stored | None],
+    first: bytes,
+    end: bytes,
+    looks: Looks | None = None,
+    *,
+    reverse: bool,
+) -> Iterator[tuple[bytes, Stored]]:
+    """Merge the versions between both bounds with the laid items, which count at their keys; None is no item."""
+    keys = sorted((key for key in laid if first <= key + NEWEST and key < end), reverse=reverse)
+    return _merged(versions, keys, laid, looks, reverse) if keys else versions
+
+
+def _merged(
+    versions: Iterator[tuple[bytes, Stored]],
+    keys: list[bytes],
+    laid: Mapping[bytes, Stored | None],
+    looks: Looks | None,
+    reverse: bool,
+) -> Iterator[tuple[bytes, Stored]]:
+    waiting = iter(keys)
+    key = next(waiting, None)
+    for entry in versions:
+        while key is not None and (key > entry[0] if reverse else key < entry[0]):
+            stored = laid[key]
+            if stored is not None:
+                yield key, stored
+            key = next(waiting, None)
+        if key != entry[0]:
+            yield entry
+    last = b"" if looks is None else looks.last_key
+    while key is not None and not (last and (key < last if reverse else key > last)):
+        stored = laid[key]
+        if stored is not None:
+            yield key, stored
+        key = next(waiting, None)
 
 
 def _oldest(cursor: VersionCursor, key: bytes) -> Stored | None:

@@ -18,6 +18,7 @@ from .differences import read_differences
 from .history import History, PartitionCut, PastState, TimeCut
 from .item_versions import read_versions
 from .requests import (
+    AtInstant,
     DescribeTables,
     GetItems,
     PastAnswer,
@@ -72,6 +73,10 @@ def _answer(history: History, state: PastState, read: PastRead, partitions: int)
         case ReadVersions() | ReadDifferences() | ReadMembers() | ReadChanges():
             assert isinstance(state, VersionedState), "only a history of versions has them"
             return _of_versions(cast(SpannedHistory, history), state, read, partitions)
+        case AtInstant(at_cut, positions):
+            assert isinstance(state, VersionedState), "only a history of versions has them"
+            state.lay_decided(positions)
+            return _answer(history, state, at_cut, partitions)
         case _:
             if read.table not in tables:
                 raise ResourceNotFoundError

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from ...log.commands import Position
 from ...model.errors import RequestError
 from ...model.tables import TableDefinition
 from ..feed_requests import Changes, FedPartition, ReadChanges
@@ -74,6 +75,18 @@ class ReadMembers:
     transactions: Sequence[tuple[int, int, int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class AtInstant:
+    """Read items or a page at the positions of an answer, as the live read at one instant did (decided_parts.py).
+
+    Attributes:
+        positions: The positions that the read includes in all partitions. That of this partition is the cut.
+    """
+
+    read: "GetItems | QueryRequest | ScanRequest"
+    positions: Sequence[Position]
+
+
 PastRead: TypeAlias = (
     GetItems
     | QueryRequest
@@ -83,6 +96,7 @@ PastRead: TypeAlias = (
     | ReadDifferences
     | ReadMembers
     | ReadChanges
+    | AtInstant
 )
 """A read of the past. A query or scan is answered with a Page; its consistency is ignored.
 

@@ -5,7 +5,7 @@ at(cut) ──► stamp of the cut ──► VersionedState ──► Table with
 The versions of the *base* are copies of older ones, at the offset before the epoch's first record.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from ...log.commands import Position
@@ -15,6 +15,9 @@ from ...model.tables import TableDefinition
 from ..fold.read_requests import Page
 from ..fold.reads import PageReader, Request, last_key
 from ..fold.state import Table
+from ..fold.transactions.participant import current_decision
+from ..fold.transactions.state import Effect, TransactionId
+from .decided_parts import decided_parts
 from .definitions import Catalog, Definitions
 from .engine import Engine
 from .history import History, NotFoldedError, PartitionCut, TimeCut
@@ -38,6 +41,7 @@ class VersionHistory:
         closed_before: The times below this one are closed.
         limits: The limits of the log.
         definitions: The definitions of tables over time.
+        prepared: The positions of the Prepares that have no decision before `next_offset`; see PartWriter.
     """
 
     def __init__(self, engine: Engine, partition: int, first_offset: int) -> None:
@@ -50,6 +54,7 @@ class VersionHistory:
         self.closed_before = 0
         self.limits: Limits = MODERN
         self.definitions = Definitions(engine)
+        self.prepared: Mapping[TransactionId, int] = {}
 
     def is_of_base(self, packed: int) -> bool:
         """Return whether the version at a packed position is a copy in the base."""
@@ -120,15 +125,38 @@ class VersionedState:
         self.cut = cut
         self.time_ms = time_ms
         self._definitions = catalog.definitions
+        self._effects: Sequence[Effect] = ()
         self.tables: Mapping[int, Table] = _Tables(self)
+
+    def lay_decided(self, positions: Sequence[Position]) -> None:
+        """Show the transactions that were decided at these positions of other partitions and are applied later here.
+
+        Raises:
+            NotFoldedError: A transaction was prepared at the cut, and its decision is not folded yet.
+        """
+        own, history = self.history.partition, self.history
+        cut = pack_position(self.position.offset, self.position.index)
+        decided = {
+            each.partition: pack_position(each.offset, each.index)
+            for each in positions
+            if each.partition != own
+        }
+        for (coordinator, _), prepared in history.prepared.items():
+            if coordinator in decided and prepared <= cut:
+                raise NotFoldedError(f"a transaction of position {self.position.text()} is not decided yet")
+        self._effects = list(decided_parts(self.engine, cut, decided))
 
     def table(self, definition: TableDefinition, looks: Looks | None = None) -> Table:
         """Return a table with stores at the cut."""
         packed = pack_position(self.position.offset, self.position.index)
-        return Table(
+        table = Table(
             definition,
             lambda store_id, _: PastStore(self.engine, store_id, self.cut, packed, self.time_ms, looks),
         )
+        for effect in self._effects:
+            if effect.table == definition.id:
+                _lay(table, effect, self.limits)
+        return table
 
     def read_page(
         self, request: Request, page_bytes: int = MODERN.page_bytes, looks: int = PAGE_LOOKS
@@ -147,6 +175,24 @@ class VersionedState:
             index = None if request.index is None else table.indexes[request.index]
             page.last = page.tail = last_key(table, index, counter.stopped_at)
         return page
+
+
+def _lay(table: Table, effect: Effect, limits: Limits) -> None:
+    """Show an item, and its entries in local indexes, as if a transaction had applied this effect already.
+
+    Entries of a global index follow by messages, also to a live read.
+    """
+    decision = current_decision(table, effect, limits)
+    laid = [(table.items, (effect.pk, effect.sk), decision.new)]
+    for update in decision.index_updates:
+        if update.index.definition.kind == "LSI":
+            if update.old_key is not None:
+                laid.append((update.index.store, update.old_key, None))
+            if update.new_key is not None:
+                laid.append((update.index.store, update.new_key, update.entry))
+    for store, key, stored in laid:
+        assert isinstance(store, PastStore), "a table at a cut has stores at the cut"
+        store.lay(*key, stored)
 
 
 class _Tables(Mapping[int, Table]):

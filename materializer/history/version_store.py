@@ -12,7 +12,7 @@ from typing import Final
 
 from ..fold.storage import HASHES, UNKNOWN, Stored, WriteObserver
 from .engine import Batch, Engine
-from .past_store import walk_back, walk_on
+from .past_store import overlaid, walk_back, walk_on
 from .timeline import Figures, change_of, put_late_row, put_timeline_row
 from .version_keys import NEWEST, StoreKeys, inverse, read_key, read_stamp, stamp
 
@@ -282,32 +282,4 @@ class VersionStore:
         """Yield the written versions, overlaid with those that are not written yet."""
         walk = walk_back if reverse else walk_on
         written = walk(self._engine.versions(), first, end, NEWEST)
-        unflushed = self._writer.unflushed
-        mine = sorted((key for key in unflushed if first <= key + NEWEST and key < end), reverse=reverse)
-        if not mine:
-            return written
-        return _overlaid(written, mine, unflushed, reverse)
-
-
-def _overlaid(
-    written: Iterator[tuple[bytes, Stored]],
-    keys: Sequence[bytes],
-    unflushed: dict[bytes, Stored | None],
-    reverse: bool,
-) -> Iterator[tuple[bytes, Stored]]:
-    """Merge two sorted sequences; the unflushed version counts."""
-    waiting = iter(keys)
-    key = next(waiting, None)
-    for entry in written:
-        while key is not None and (key > entry[0] if reverse else key < entry[0]):
-            stored = unflushed[key]
-            if stored is not None:
-                yield key, stored
-            key = next(waiting, None)
-        if key != entry[0]:
-            yield entry
-    while key is not None:
-        stored = unflushed[key]
-        if stored is not None:
-            yield key, stored
-        key = next(waiting, None)
+        return overlaid(written, self._writer.unflushed, first, end, reverse=reverse)

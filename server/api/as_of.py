@@ -20,6 +20,7 @@ from ...materializer.fold.state import PartitionState, Table
 from ...materializer.fold.storage import Stored
 from ...materializer.history.history import PartitionCut, TimeCut
 from ...materializer.history.requests import (
+    AtInstant,
     DescribeTables,
     GetItems,
     OnPast,
@@ -299,12 +300,14 @@ class _Opening:
             state.tables[definition.id] = Table(definition)
             state.names[past.past(definition.name)] = definition.id
         time_ms = position.time_ms or cuts.time_ms
+        # On a shared log each partition is read at a position of its own (router.py), also while it is the present.
+        instant = list(cuts.positions.values()) if live.settings.log is None else []
         database = Database()
         database.settings = live.settings
         database.clock = lambda: time_ms
         database.state = state
         database.partition = PastRouter(
-            [PartitionAt(peer, cuts.of(partition_id)) for partition_id, peer in enumerate(live.peers)],
+            [PartitionAt(peer, cuts.of(each), instant) for each, peer in enumerate(live.peers)],
             state,
             live.loop,
             at=time_text(cuts.time_ms) if past.is_relative else None,
@@ -326,11 +329,21 @@ class _PastCounts:
 
 
 class PartitionAt:
-    """A `Partition` at a cut."""
+    """A `Partition` at a cut.
 
-    def __init__(self, partition: PartitionWithHistory, cut: PartitionCut) -> None:
+    Args:
+        partition: The partition.
+        cut: The cut.
+        instant: The positions of the request, if a live read of several partitions is of one instant: a consistent read
+            has the transactions that were decided there.
+    """
+
+    def __init__(
+        self, partition: PartitionWithHistory, cut: PartitionCut, instant: Sequence[Position] = ()
+    ) -> None:
         self._partition = partition
         self._cut = cut
+        self._instant = instant if isinstance(cut, Position) and len(instant) > 1 else ()
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:  # noqa: ARG002
         raise AssertionError("the past cannot be written")
@@ -352,14 +365,14 @@ class PartitionAt:
     def get_all(
         self,
         keys: Sequence[EncodedKey],
-        consistent: bool,  # noqa: ARG002  the past does not change
+        consistent: bool,
         done: OnItems,
     ) -> None:
 
         def answer(found: Any, position: ResultPosition) -> None:
             done(found.items if isinstance(found, PastItems) else found, position)
 
-        self._partition.as_of(self._cut, GetItems(keys), answer)
+        self._read(GetItems(keys), consistent, answer)
 
     def get_isolated(
         self,
@@ -371,10 +384,14 @@ class PartitionAt:
         self.get_all(keys, True, cast(OnItems, done))
 
     def query(self, request: QueryRequest, done: OnPage) -> None:
-        self._partition.as_of(self._cut, request, cast(OnPast, done))
+        self._read(request, request.consistent, cast(OnPast, done))
 
     def scan(self, request: ScanRequest, done: OnPage) -> None:
-        self._partition.as_of(self._cut, request, cast(OnPast, done))
+        self._read(request, request.consistent, cast(OnPast, done))
+
+    def _read(self, read: GetItems | QueryRequest | ScanRequest, consistent: bool, done: OnPast) -> None:
+        is_instant = consistent and self._instant
+        self._partition.as_of(self._cut, AtInstant(read, self._instant) if is_instant else read, done)
 
     def reach(self, position: ResultPosition, done: OnReached) -> None:  # noqa: ARG002
         """Refuse the wait: the past has no later positions."""

@@ -48,6 +48,7 @@ from ...materializer.fold.outcomes import (
 from ...materializer.fold.storage import Stored
 from ...materializer.history.history import PartitionCut, TimeCut
 from ...materializer.history.requests import (
+    AtInstant,
     DescribeTables,
     Difference,
     GetItems,
@@ -255,7 +256,7 @@ def _decode_read(message: WireMessage[R], data: PlainValue, limits: Limits) -> R
 
 _PAST_TABLE: Final = WireMessage(PastTable)
 _GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN, _READ_VERSIONS, _READ_DIFFERENCES = range(6)
-_READ_MEMBERS, _PAST_FEED = 6, 7
+_READ_MEMBERS, _PAST_FEED, _AT_INSTANT = 6, 7, 8
 _PAST_ITEMS, _PAST_PAGE, _PAST_TABLES, _PAST_VERSIONS, _PAST_DIFFERENCES, _PAST_MEMBERS, _PAST_CHANGES = (
     range(7)
 )
@@ -282,6 +283,8 @@ def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
             return [encoded, _READ_MEMBERS, transactions]
         case ReadChanges():
             return [encoded, _PAST_FEED, FEED_REQUEST.encode(read)]
+        case AtInstant(at_cut, positions):
+            return [encoded, _AT_INSTANT, [encode_past(cut, at_cut), list(map(encode_position, positions))]]
 
 
 def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRead]:
@@ -309,6 +312,11 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
         )
     if tag == _PAST_FEED:
         return cut, FEED_REQUEST.decode(body)
+    if tag == _AT_INSTANT:
+        at_cut, positions = body
+        _, read = decode_past(at_cut, limits)
+        if isinstance(read, GetItems | QueryRequest | ScanRequest):
+            return cut, AtInstant(read, list(map(decode_position, positions)))
     raise ValueError(f"a read of the kind {tag!r}")
 
 

@@ -30,6 +30,7 @@ from foldb.materializer.fold.outcomes import (
 )
 from foldb.materializer.history.history import TimeCut
 from foldb.materializer.history.requests import (
+    AtInstant,
     DescribeTables,
     Difference,
     GetItems,
@@ -309,9 +310,16 @@ past_reads = (
     | st.builds(ReadChanges, ids, st.integers(0, 10**30), st.none() | st.integers(0, 10**30))
     | st.builds(ScanRequest, ids, st.none() | texts)
 )
+instants = st.builds(
+    AtInstant,
+    st.builds(GetItems, st.lists(st.tuples(ids, keys, keys), max_size=3))
+    | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
+    | st.builds(ScanRequest, ids, st.none() | texts),
+    st.lists(positions),
+)
 
 
-@given(cuts, past_reads)
+@given(cuts, past_reads | instants)
 def test_reads_of_the_past_arrive_as_they_were(cut: Any, read: Any) -> None:
     data = travelled(wire.AS_OF.arguments(cut, read))
 

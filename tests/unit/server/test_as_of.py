@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldb.log.commands import Position
+from foldb.materializer.fold.read_requests import QueryRequest, ScanRequest
+from foldb.materializer.history.history import TimeCut
+from foldb.materializer.history.requests import AtInstant, GetItems
 from foldb.model import service
 from foldb.model.cuts import AtTime
 from foldb.model.errors import RequestError, ValidationError
-from foldb.server.api.as_of import READS, past_request, rename
+from foldb.server.api.as_of import READS, PartitionAt, past_request, rename
 
 NOW_MS = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 
@@ -71,3 +75,46 @@ def test_an_age_before_1970_is_the_beginning() -> None:
 
     assert past is not None
     assert AtTime(0) == past.cut
+
+
+class FakePast:
+    """A partition that keeps the reads of its past."""
+
+    def __init__(self) -> None:
+        self.reads: list[Any] = []
+
+    def as_of(self, cut: object, read: object, done: object) -> None:
+        self.reads.append((cut, read))
+
+
+def read_at(cut: Any, instant: Any, *, consistent: bool) -> list[Any]:
+    """Return the reads that reach the past of a partition, without their cut."""
+    past = FakePast()
+    partition = PartitionAt(past, cut, instant)  # type: ignore[arg-type]
+    partition.get(1, b"a", b"", consistent, lambda *_: None)
+    partition.get_all([(1, b"a", b"")], consistent, lambda *_: None)
+    partition.query(QueryRequest(1, None, b"a", b"", None, consistent=consistent), lambda *_: None)
+    partition.scan(ScanRequest(1, None, consistent=consistent), lambda *_: None)
+    assert {cut} == {each for each, _ in past.reads}
+    return [read for _, read in past.reads]
+
+
+def test_a_consistent_read_at_positions_is_of_one_instant() -> None:
+    positions = [Position(1, 7), Position(2, 9)]
+
+    reads = read_at(positions[1], positions, consistent=True)
+
+    assert 4 == len(reads)
+    assert all(isinstance(each, AtInstant) and positions == each.positions for each in reads)
+    assert [GetItems, GetItems, QueryRequest, ScanRequest] == [type(each.read) for each in reads]
+
+
+def test_other_reads_of_the_past_are_of_their_cut_alone() -> None:
+    positions = [Position(1, 7), Position(2, 9)]
+
+    for reads in (
+        read_at(positions[0], positions, consistent=False),
+        read_at(positions[0], positions[:1], consistent=True),
+        read_at(TimeCut(5), positions, consistent=True),
+    ):
+        assert [GetItems, GetItems, QueryRequest, ScanRequest] == [type(each) for each in reads]

@@ -6,7 +6,6 @@
 The answers themselves are the model: nothing is folded, and nothing is assumed about how a history is kept.
 """
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,6 @@ from foldb.materializer.history.epoch_storage import read_list
 from foldb.materializer.history.history import FOLDER
 from foldb.model.cuts import NamedPosition, parse_positions
 from tests.support.raw import Answer, ask
-from tests.support.served import foldb as run_foldb
 from tests.support.tables import table_request
 
 NAMES = ("Orders", "Cars")
@@ -127,7 +125,7 @@ class Run:
             if not _are_kept(each.position, horizon):
                 if _BEFORE_HORIZON not in data:
                     found.append(_difference(url, each.operation, each.named(past), _BEFORE_HORIZON, answer))
-            elif data != each.data and not _lacks_decided(url, each):
+            elif data != each.data:
                 found.append(_difference(url, each.operation, each.named(past), each.data, answer))
         for version in self.written:
             if is_kept(_before(version.position), horizon):
@@ -364,33 +362,6 @@ def _differing_version(url: str, version: Written) -> list[Difference]:
     if not (is_same or is_dropped or is_last or _is_written_at(url, version, after, answer)):
         found.append(_difference(url, "GetItem", _get_at(version, after), version.new, answer))
     return found
-
-
-def _lacks_decided(url: str, answer: StoredAnswer) -> bool:
-    """Return whether a transaction was decided at the positions of an answer, and not applied in a partition there.
-
-    Only the live read has such a transaction (G54 in docs/guarantees.md).
-    """
-    if answer.operation not in ("Query", "Scan", "TransactGetItems"):
-        return False
-    read_at = {each.partition: (each.offset, each.index) for each in parse_positions(answer.position)}
-    if len(read_at) == 1:
-        return False
-    commands = run_foldb("log", "cat", url, "-o", "jsonl").stdout.splitlines()
-    for command in map(json.loads, commands):
-        if command.get("message") == "Commit":
-            [applied], [decided] = parse_positions(command["position"]), parse_positions(command["of"])
-            if _is_read(decided, read_at) and applied.partition in read_at and not _is_read(applied, read_at):
-                return True
-    return False
-
-
-def _is_read(position: NamedPosition, read_at: Mapping[int | None, tuple[int, int | None]]) -> bool:
-    """Return whether the positions of an answer include a position."""
-    offset, index = read_at.get(position.partition, (-1, None))
-    return position.offset < offset or (
-        position.offset == offset and (index is None or (position.index or 0) <= index)
-    )
 
 
 def _difference(

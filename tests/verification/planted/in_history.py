@@ -12,7 +12,36 @@ EPOCHS = "tests/unit/materializer/history/test_epochs.py"
 DIFFERENCES = "tests/unit/materializer/history/test_differences.py"
 CHANGES = "tests/unit/materializer/history/test_changes.py"
 
+DECIDED = "tests/unit/materializer/history/test_decided_parts.py"
+
 BUGS = [
+    bug(
+        "a decided transaction is missing from an instant of the past",
+        """
+@ server/api/as_of.py
+-        is_instant = consistent and self._instant
++        is_instant = False
+""",
+        "tests/unit/server/test_as_of.py",
+    ),
+    bug(
+        "an item laid over a page is missing from its local index",
+        """
+@ materializer/history/version_history.py
+-        if update.index.definition.kind == "LSI":
++        if update.index.definition.kind == "GSI":
+""",
+        DECIDED,
+    ),
+    bug(
+        "a transaction is shown that was decided after the positions",
+        """
+@ materializer/history/decided_parts.py
+-        if prepared <= cut and decision <= decided.get(coordinator, -1):
++        if prepared <= cut and coordinator in decided:
+""",
+        DECIDED,
+    ),
     bug(
         "a full disk counts as damage to a history",
         """
