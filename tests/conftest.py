@@ -135,11 +135,15 @@ _LONG = (
 _WAITING = ("cluster", "kafka", "audits")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Start the longest files first, so that no worker of pytest-xdist is idle at the end.
 
     Files that wait alternate with files that compute, so that the workers do not wait at the same time.
     """
+    if build() == "compiled":
+        left_out = [each for each in items if each.get_closest_marker("interpreted")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [each for each in items if not each.get_closest_marker("interpreted")]
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)

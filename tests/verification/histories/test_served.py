@@ -115,6 +115,7 @@ WRONG: dict[str, tuple[str, str, tuple[Judge, ...]]] = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("what", WRONG)
 def test_a_server_is_caught_that(tmp_path: Path, what: str) -> None:
     operation, instead, judges = WRONG[what]

@@ -111,4 +111,5 @@ def test_a_cancelled_start_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.
     for turns in range(6):
         asyncio.run(cancelled(turns))
 
-    assert {each.returncode for each in started} == {-9}
+    assert started
+    assert {each.returncode for each in started} <= {-9, 0}, "killed, or ended at the end of its channel"

@@ -117,6 +117,7 @@ Router._scan = scan_apart
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("what", WRONG)
 def test_a_server_of_several_partitions_is_caught_that(tmp_path: Path, what: str) -> None:
     """The contention that shows the fault is random, so the clients continue until it has happened."""
