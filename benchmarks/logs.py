@@ -32,10 +32,10 @@ FIRST_TABLE = 1
 CONTEXT = Context("0" * 52, None, "fake")
 
 
-def write(folder: Path, commands: Iterable[Command], port: int) -> None:
+def write(folder: Path, commands: Iterable[Command], port: int, table: dict[str, Any] = TABLE) -> None:
     """Create a database with the benchmarks' table, and append commands to its log."""
     with running(FOLDB, port, folder) as server, Client(server.url) as client:
-        client.call("CreateTable", TABLE)
+        client.call("CreateTable", table)
     append(folder, commands)
 
 

@@ -38,7 +38,12 @@ LONG = {
     "start": ["start"],
     "start-kafka": ["start of a node, 2,000 commands in Kafka"],
     "turns": ["longest turn of the event loop, 2,000 items"],
-    "flat": ["cost by size, 32 connections"],
+    "flat": [
+        "cost by items, 32 connections",
+        "cost by tables, one connection",
+        "cost by indexes, 1,000 items, 32 connections",
+        "cost by connections, idle ones beside 32 busy ones",
+    ],
     "history": [
         "history",
         "page of 100 items at a random cut",
