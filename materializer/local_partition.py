@@ -133,8 +133,8 @@ class LocalPartition:
         else:
             done(ValidationError(f"The log ends before position {position.text()}"))
 
-    def status(self, done: OnStatus) -> None:
-        done(status_of(self.worker))
+    def status(self, table: int | None, done: OnStatus) -> None:
+        done(status_of(self.worker, table))
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         self._read_feed(request, done)

@@ -109,6 +109,6 @@ class Partition(Protocol):
         """Wait until `position` is folded and all messages sent up to there are acknowledged: indexes have them."""
         ...
 
-    def status(self, done: OnStatus) -> None:
-        """Return the status, as plain data (`worker.status_of`)."""
+    def status(self, table: int | None, done: OnStatus) -> None:
+        """Return the status of a table or, with None, of the partition, as plain data (`worker.status_of`)."""
         ...

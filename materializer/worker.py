@@ -210,6 +210,16 @@ class Worker:
         return self._commands
 
     @property
+    def refolded_commands(self) -> int:
+        """The number of other folded commands."""
+        return self._refolded
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it refuses commands."""
+        return self._failure is not None
+
+    @property
     def accepted_commands(self) -> int:
         """The number of own commands that are folded when all that are accepted now are."""
         return self._commands + len(self._in_flight) + len(self._queue)
@@ -466,8 +476,10 @@ class Worker:
         self._has_digest = all(type(command) in _STILL for command in entry.commands)
 
 
-def status_of(worker: Worker) -> dict[str, Any]:
+def status_of(worker: Worker, table_id: int | None = None) -> dict[str, Any]:
     """Return the status of a partition, for `foldb status`, DescribeTable and other nodes: plain data, keys are text.
+
+    With the id of a table only its counts and filled slots, and the position.
 
     position             the offset of the last folded entry; `log_time` is its log time
     waiting              the number of commands not folded yet; `waiting_bytes` their size
@@ -477,16 +489,26 @@ def status_of(worker: Worker) -> dict[str, Any]:
     unacknowledged       the number of messages not acknowledged, by partition id of the receiver
     stopped              whether the worker has stopped
     """
-    statistics, state = worker.statistics(), worker.state
-    stores = {table.definition.id: table.items for table in state.tables.values()}
-    stores |= {
-        index.definition.id: index.store
-        for table in state.tables.values()
-        for index in table.indexes.values()
+    state = worker.state
+    asked = state.tables if table_id is None else [table_id]
+    tables = [state.tables[each] for each in asked if each in state.tables]
+    stores = {table.definition.id: table.items for table in tables}
+    stores |= {index.definition.id: index.store for table in tables for index in table.indexes.values()}
+    status: dict[str, Any] = {
+        "position": worker.position.offset,
+        "log_time": state.log_time,
+        "counts": {str(owner): [store.count, store.size] for owner, store in stores.items()},
+        "filled_slots": {
+            str(index.definition.id): index.filled_slots(state.slots)
+            for table in tables
+            for index in table.indexes.values()
+            if index.definition.backfilling
+        },
     }
-    return {
-        "position": statistics.position.offset,
-        "log_time": statistics.log_time,
+    if table_id is not None:
+        return status
+    statistics = worker.statistics()
+    return status | {
         "waiting": statistics.waiting,
         "waiting_bytes": statistics.waiting_bytes,
         "entries": statistics.entries,
@@ -494,13 +516,6 @@ def status_of(worker: Worker) -> dict[str, Any]:
         "refolded": statistics.refolded,
         "items": statistics.items,
         "item_bytes": statistics.item_bytes,
-        "counts": {str(owner): [store.count, store.size] for owner, store in stores.items()},
-        "filled_slots": {
-            str(index.definition.id): index.filled_slots(state.slots)
-            for table in state.tables.values()
-            for index in table.indexes.values()
-            if index.definition.backfilling
-        },
         "unacknowledged": {
             str(receiver): len(outbox.unacknowledged) for receiver, outbox in state.outboxes.items()
         },

@@ -397,7 +397,7 @@ class PartitionAt:
         """Refuse the wait: the past has no later positions."""
         done(ServiceUnavailableError())
 
-    def status(self, done: OnStatus) -> None:
+    def status(self, table: int | None, done: OnStatus) -> None:  # noqa: ARG002
         done(ServiceUnavailableError())
 
 

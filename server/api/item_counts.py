@@ -83,7 +83,9 @@ class ItemCounter:
             )
         else:
             described_at = self._catalog()
-            self._partitions.status(lambda status: callback(_added_up(table, status, described_at)))
+            self._partitions.status(
+                table.definition.id, lambda status: callback(_added_up(table, status, described_at))
+            )
 
     def _cache(self, table_id: int, callback: Callback, counts: Counts) -> None:
         if self._refresh_ms:

@@ -6,7 +6,7 @@ request ──► definition of the source ──► DefineTable with a CreateTa
 from collections.abc import Callable
 from functools import partial
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...materializer.fold.state import Table
 from ...model.errors import RequestError, TableAlreadyExistsError, TableInUseError, TableNotFoundError
@@ -18,6 +18,8 @@ from ..database import Database
 from ..routing.fan_in import first_error
 from . import table_commands
 from .reply import Reply
+
+_NO_TABLE: Final = 0  # of a status that needs no counts
 
 
 def find_table(database: Database, name: str) -> Table:
@@ -52,7 +54,7 @@ def find_latest_time(database: Database, done: Callable[[int | RequestError], No
         error = first_error([*statuses.values()])
         done(error or max(latest_time(database), *(each["log_time"] for each in statuses.values())))
 
-    database.partition.status(on_status)
+    database.partition.status(_NO_TABLE, on_status)
 
 
 async def present_time(database: Database) -> int:

@@ -96,9 +96,9 @@ class RemotePartition:
     def reach(self, position: ResultPosition, done: OnReached) -> None:
         self._call(REACH, (position,), done)
 
-    def status(self, done: OnStatus) -> None:
+    def status(self, table: int | None, done: OnStatus) -> None:
         """Return the status of the partition where it is served."""
-        self._call(STATUS, (), done)
+        self._call(STATUS, (table,), done)
 
     def feed(self, request: FeedRequest, done: OnFed) -> None:
         """Read the feed where the partition is served. Every node that serves it has the same feed."""

@@ -153,12 +153,13 @@ REACH: Final = Method(
     _read_or_error(lambda _: None),
     has_position=False,
 )
+# A caller of an earlier release names no table; a listener of one answers with the status of all.
 # The result is a dict, as an encoded error is: so it is wrapped in a list.
 STATUS: Final = Method(
     "status",
     7,
-    list,
-    lambda _data, _limits: [],
+    lambda table: [] if table is None else [table],
+    lambda data, _: [int(data[0])] if data else [None],
     _or_error(lambda figures: [figures]),
     _read_or_error(lambda data: data[0]),
     has_position=False,

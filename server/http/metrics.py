@@ -265,11 +265,12 @@ def _latencies(operations: Operations) -> "Metric":
 
 
 def _filled(node: Node) -> Samples:
-    for table in node.state.tables.values():
+    led = [each.worker for each in node.partitions.hosted.values() if each.leading]
+    for table_id in sorted(node.state.unsettled):
+        table = node.state.tables[table_id]
         for index in table.definition.gsis:
             if index.backfilling:
-                led = [each for each in node.partitions.hosted.values() if each.leading]
-                filled = [status_of(each.worker)["filled_slots"].get(str(index.id), 0) for each in led]
+                filled = [status_of(each, table_id)["filled_slots"].get(str(index.id), 0) for each in led]
                 yield {"table": table.definition.name, "index": index.name}, 100 * sum(filled) / SLOTS
 
 

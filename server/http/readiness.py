@@ -10,7 +10,7 @@ from ..node import Node
 def unready_reason(node: Node) -> str | None:
     """Return why requests should go to other nodes; None if this node is ready."""
     for partition_id, hosted in sorted(node.partitions.hosted.items()):
-        if hosted.worker.statistics().stopped:
+        if hosted.worker.is_stopped:
             return f"partition {partition_id} has stopped: foldb verify prints the reason"
     cluster = node.cluster
     if cluster is None:

@@ -334,8 +334,8 @@ class Partitions:
 
     def commands(self) -> int:
         """Return the number of commands that this process has folded."""
-        statistics = [hosted.worker.statistics() for hosted in self.hosted.values()]
-        return sum(each.refolded + each.commands for each in statistics)
+        workers = [hosted.worker for hosted in self.hosted.values()]
+        return sum(each.refolded_commands + each.folded_commands for each in workers)
 
     def _worker(self, partition_id: int, state: PartitionState, capture: Capture) -> Worker:
         queue = self._settings.queue_bytes

@@ -166,14 +166,14 @@ class Router:
         for index, each in enumerate(wanted):
             self.partitions[each.partition].reach(each, partial(fan_in.add, index))
 
-    def status(self, done: OnStatus) -> None:
+    def status(self, table: int | None, done: OnStatus) -> None:
         """Return the status of each partition, or its RequestError, by its id as text."""
         fan_in = FanIn(
             self._count,
             lambda results, _: done({str(each): result for each, result in enumerate(results)}),
         )
         for partition_id, partition in enumerate(self.partitions):
-            partition.status(partial(fan_in.add, partition_id))
+            partition.status(table, partial(fan_in.add, partition_id))
 
     def _submit(self, command: Command, size: int, done: OnOutcome, retries: int) -> None:
         def on_outcome(outcome: Outcome, position: ResultPosition) -> None:

@@ -50,5 +50,5 @@ class UnassignedPartition:
     def reach(self, position: ResultPosition, done: OnReached) -> None:  # noqa: ARG002
         done(ServiceUnavailableError())
 
-    def status(self, done: OnStatus) -> None:
+    def status(self, table: int | None, done: OnStatus) -> None:  # noqa: ARG002
         done(ServiceUnavailableError())

@@ -6,6 +6,7 @@ A backfill reads the items of each partition in the order of their slots, so the
 progress. No partition counts the items that it has entered.
 """
 
+from functools import partial
 from typing import Any
 
 from ....model import service
@@ -25,7 +26,7 @@ async def index_progress(node: Node, body: dict[str, Any], _: Caller) -> dict[st
     """Add up the filled slots of the partitions that answer."""
     service.validate("DescribeTable", body)
     definition = node.table_in_any_status(body["TableName"]).definition
-    statuses = await call(node.partition.status)
+    statuses = await call(partial(node.partition.status, definition.id))
     assert not isinstance(statuses, RequestError), "each partition reports its own error"
     if node.router is None:
         statuses = {"0": statuses}

@@ -3,6 +3,7 @@
 Counts are sums over the partitions that answer; `Unreachable` lists the others.
 """
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -52,7 +53,7 @@ def _camel(name: str) -> str:
 @admin_operation("Status", Right.READ, resource=NODE)
 async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
     """Collect the status of the partitions and of this node."""
-    statuses = await call(node.partition.status)
+    statuses = await call(partial(node.partition.status, None))
     assert not isinstance(statuses, RequestError), "each partition reports its own error"
     if node.router is None:
         statuses = {"0": statuses}

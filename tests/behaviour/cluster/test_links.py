@@ -56,7 +56,7 @@ async def test_calls_without_a_position_are_answered_too() -> None:
         )
         reported.answer = {"items": {7: 1}}
         assert (Answered({"items": {7: 1}}, None),) == await answered(
-            lambda done: link.call(STATUS, 3, (), done)
+            lambda done: link.call(STATUS, 3, (None,), done)
         )
         assert (Answered({"here": [3]}, None),) == await answered(lambda done: link.call(NODE, 0, (), done))
 

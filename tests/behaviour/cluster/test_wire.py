@@ -345,7 +345,17 @@ def test_answers_about_the_past_arrive_as_they_were() -> None:
 def test_metrics_arrive_under_any_label(figures: dict[str, Any]) -> None:
     result = wire.STATUS.result({"error": figures})
 
-    assert {"error": figures} == wire.STATUS.read_result(travelled(result), ())
+    assert {"error": figures} == wire.STATUS.read_result(travelled(result), (None,))
+
+
+def test_a_status_without_a_table_has_no_argument_on_the_wire() -> None:
+    """A node of the first release sends none."""
+    read = [
+        wire.STATUS.read_arguments(travelled(wire.STATUS.arguments(table)), MODERN) for table in (None, 7)
+    ]
+
+    assert [[None], [7]] == read
+    assert [] == wire.STATUS.arguments(None)
 
 
 junk = st.recursive(

@@ -1,5 +1,6 @@
 """How old the counts of DescribeTable are."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -39,12 +40,19 @@ def test_counts_are_sums_over_the_partitions_that_answer() -> None:
         "2": InternalServerError(),
         "3": {"counts": {"1": [1, 10]}, "position": 7, "log_time": 200},
     }
-    partitions = cast(Partition, SimpleNamespace(status=lambda done: done(figures)))
+    asked: list[int | None] = []
+
+    def status(table: int | None, done: Callable[[object], None]) -> None:
+        asked.append(table)
+        done(figures)
+
+    partitions = cast(Partition, SimpleNamespace(status=status))
 
     cut = Cut((Position(0, 4), Position(1, 6), Position(3, 7)), time_ms=300)
     assert Counts(ItemCount(4, 440), {}, cut) == counts(
         ItemCounter(lambda: 0, 0, partitions, lambda: Position(0, 4, time_ms=100)), table()
     )
+    assert [1] == asked, "the status of all tables would be as long as the number of tables"
 
 
 def test_counts_that_may_be_old_are_taken_again_when_they_are() -> None:

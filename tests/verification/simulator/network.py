@@ -140,9 +140,9 @@ class Remote:
         """Wait for a position."""
         self._ask("reach", (position,), done, (InternalServerError(),))
 
-    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+    def status(self, table: int | None, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
         """Return the status."""
-        self._ask("status", (), done, (InternalServerError(),))
+        self._ask("status", (table,), done, (InternalServerError(),))
 
     def _read(self, name: str, args: tuple[Any, ...], done: Callable[..., None]) -> None:
         self._ask(name, args, done, (InternalServerError(), self._nowhere))

@@ -419,9 +419,13 @@ def test_a_partition_says_how_it_is() -> None:
     database.do(1, put(table, database.key_in(1, table)))
     answers: list[Any] = []
 
-    database.partitions[1].status(answers.append)
+    other = database.create("Other")
+    database.partitions[1].status(None, answers.append)
+    database.partitions[1].status(other.definition.id, answers.append)
 
-    [status] = answers
+    [status, of_other] = answers
+    assert {str(other.definition.id): [0, 0]} == of_other["counts"]
+    assert status["position"] == of_other["position"]
     assert (status["position"], status["items"], status["stopped"]) == (
         database.workers[1].position.offset,
         1,

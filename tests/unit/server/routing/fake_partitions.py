@@ -87,7 +87,7 @@ class FakePartition:
         self.reached.append(position)
         done(self.error)
 
-    def status(self, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
+    def status(self, table: int | None, done: Callable[[dict[str, Any] | RequestError], None]) -> None:
         done(self.error or {"offset": self.offset})
 
 

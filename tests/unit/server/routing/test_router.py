@@ -387,7 +387,7 @@ def test_a_cut_is_not_reached_where_one_of_its_partitions_says_so(database: Data
 def test_the_status_of_all_says_which_partition_has_none(database: Database) -> None:
     answer = Answer()
     database.fakes[5].error = InternalServerError()
-    database.router.status(answer)
+    database.router.status(None, answer)
 
     assert {"offset": 20} == answer.value["2"]
     assert isinstance(answer.value["5"], InternalServerError)
