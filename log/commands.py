@@ -52,8 +52,13 @@ class Position:
         >>> Position(0, 10482).text()
         '10482'
         """
-        position = f"{self.offset}" if self.index is None else f"{self.offset}.{self.index}"
-        return position if partitions == 1 else f"{self.partition}:{position}"
+        return position_text(self.partition, self.offset, self.index, partitions)
+
+
+def position_text(partition: int, offset: int, index: int | None, partitions: int) -> str:
+    """Return the text form of a position without making one."""
+    position = f"{offset}" if index is None else f"{offset}.{index}"
+    return position if partitions == 1 else f"{partition}:{position}"
 
 
 @dataclass(frozen=True, slots=True)

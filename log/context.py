@@ -92,8 +92,16 @@ class Context:
 
     @property
     def depth(self) -> int:
-        """The number of triggers in the chain that led to the request."""
-        return self.fields()[4]
+        """The number of triggers in the chain that led to the request. Each change of a batch is asked for it."""
+        data = self.encoded
+        try:
+            end = _first_end(data, 0)
+            byte = data[end - 1]
+        except IndexError as error:
+            raise ValueError(f"not a context: {error!r}") from error
+        if data[end - 2] >= 0x80:  # the depth has several bytes
+            return self.fields()[4]
+        return (byte >> 1) ^ -(byte & 1)
 
     @property
     def reason(self) -> str | None:
@@ -109,11 +117,11 @@ class Context:
         data = self.encoded
         try:
             request_id, at = avro.read_text(data, 0)
-            invocation_id, at = avro.read_optional(data, at, avro.read_text)
-            principal, at = avro.read_optional(data, at, avro.read_text)
+            invocation_id, at = (None, at + 1) if data[at] == 0 else _read_text(data, at)
+            principal, at = (None, at + 1) if data[at] == 0 else _read_text(data, at)
             source, at = avro.read_symbol(data, at, SOURCES)
             depth, at = read_long(data, at)
-            reason, at = avro.read_optional(data, at, avro.read_text)
+            reason, at = (None, at + 1) if data[at] == 0 else _read_text(data, at)
         except IndexError as error:
             raise ValueError(f"not a context: {error!r}") from error
         return request_id, invocation_id, principal, source, depth, reason
@@ -138,6 +146,10 @@ class Context:
 
     def __repr__(self) -> str:
         return f"Context{self.fields()}"
+
+
+def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
+    return avro.read_optional(data, at, avro.read_text)
 
 
 _new_context = object.__new__

@@ -157,8 +157,9 @@ def summarize_insights(definition: TableDefinition, name: str) -> dict[str, Any]
     return summary
 
 
+@lru_cache(64)
 def stream_label(created_ms: int) -> str:
-    """Return the label of a stream: its creation time.
+    """Return the label of a stream: its creation time. It is cached, because every change formats its time.
 
     >>> stream_label(1_700_000_000_123)
     '2023-11-14T22:13:20.123'
@@ -169,7 +170,7 @@ def stream_label(created_ms: int) -> str:
 
 @lru_cache(64)
 def _written(second: int) -> str:
-    """Return a second in ISO format. It is cached, because every change record formats its time."""
+    """Return a second in ISO format."""
     return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat(timespec="seconds")
 
 

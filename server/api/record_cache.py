@@ -59,7 +59,7 @@ class RecordCache:
         """
         numbers = map(_sequence_number, changes)
         records = list(map(self._young[partition].get, numbers, repeat(b"")))
-        missing = [index for index, found in enumerate(records) if not found]
+        missing = [index for index, found in enumerate(records) if not found] if b"" in records else []
 
         def step(first: int) -> None:
             end = first + _PER_STEP

@@ -94,9 +94,9 @@ class CheckpointTracker:
     def record_handled(self, batch: Sequence[Delivery]) -> None:
         """Record a batch whose changes are handled or dead letters."""
         highest = self._highest_handled
-        for each in batch:
-            if each.change.sequence_number > highest.get(each.partition, 0):
-                highest[each.partition] = each.change.sequence_number
+        for change, partition, _, _ in batch:
+            if change.sequence_number > highest.get(partition, 0):
+                highest[partition] = change.sequence_number
 
     def record_filtered(self, partition: int, sequence_number: SequenceNumber) -> None:
         """Record that the filter dropped changes up to a sequence number."""

@@ -267,19 +267,19 @@ class Dispatcher:
 
     def _take(self, source: ChangeSource, changes: Sequence[Change]) -> None:
         """Queue the changes that a source read; without changes, note that a page is complete."""
-        passes, grouping, queue, partition = self._filter, self._grouping, self._queue, source.partition
+        passes, grouping, partition = self._filter, self._grouping, source.partition
         dropped = 0
+        passed: list[Delivery] = []
         for change in changes:
             view = self._views.get((change.table, change.stream)) or self._view(change)
             delivery = Delivery(change, partition, view, source.snapshot if change.is_read else 0)
-            if passes is not None and not passes(delivery):
-                dropped += 1
-                if grouping is not None:
-                    grouping.add((FilteredChange(delivery, False),))
-            elif grouping is not None:
-                grouping.add((FilteredChange(delivery, True),))
-            else:
-                queue(delivery)
+            is_passed = passes is None or passes(delivery)
+            dropped += not is_passed
+            if grouping is not None:
+                grouping.add((FilteredChange(delivery, is_passed),))
+            elif is_passed:
+                passed.append(delivery)
+        self._queue(passed)
         self._wake_lanes()
         if dropped:
             self._tracker.record_filtered(partition, changes[-1].sequence_number)
@@ -287,20 +287,20 @@ class Dispatcher:
         if not changes:
             self._page_read(source)
 
-    def _queue(self, delivery: Delivery) -> None:
-        """Append a change to the lane of its partition key."""
-        change = delivery.change
-        lane_id = self._first_lane[delivery.partition] + self._policy.lane_of(change.pk)
-        self._lanes[lane_id].queue.append(delivery)
-        self._lanes_to_wake.add(lane_id)
-        self._ahead += 1
-        self._ahead_bytes += _size(change)
+    def _queue(self, deliveries: Sequence[Delivery]) -> None:
+        """Append changes to the lanes of their partition keys."""
+        first_lane, lane_of = self._first_lane, self._policy.lane_of
+        for each in deliveries:
+            lane_id = first_lane[each.partition] + lane_of(each.change.pk)
+            self._lanes[lane_id].queue.append(each)
+            self._lanes_to_wake.add(lane_id)
+        self._ahead += len(deliveries)
+        self._ahead_bytes += _size(deliveries)
 
     def _queue_together(self, deliveries: list[Delivery]) -> None:
         if len({each.partition for each in deliveries}) > 1:
             self._tracker.record_split(deliveries)
-        for each in deliveries:
-            self._queue(each)
+        self._queue(deliveries)
         self._wake_lanes()
 
     def _wake_lanes(self) -> None:
@@ -355,7 +355,7 @@ class Dispatcher:
     def _handled(self, batch: Sequence[Delivery]) -> None:
         """Count a batch whose changes are handled or dead letters."""
         self._ahead -= len(batch)
-        self._ahead_bytes -= sum(_size(each.change) for each in batch)
+        self._ahead_bytes -= _size(batch)
         if self._ahead < self._policy.ahead and self._ahead_bytes < _AHEAD_BYTES:
             self._has_room.set()
         self.metrics.delivered += len(batch)
@@ -384,5 +384,7 @@ class Dispatcher:
             self._context.on_end(END_REACHED if self.subscription.settings["End"] else TABLES_DELETED)
 
 
-def _size(change: Change) -> int:
-    return len(change.old or b"") + len(change.new or b"")
+def _size(deliveries: Sequence[Delivery]) -> int:
+    """Return the bytes of the images of changes."""
+    changes = [each.change for each in deliveries]
+    return sum([len(each.old or b"") + len(each.new or b"") for each in changes])

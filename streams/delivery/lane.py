@@ -156,25 +156,22 @@ class Lane:
                 batch.append(queue.popleft())
             return batch
         batch = [queue.popleft() for _ in range(min(len(queue), self._policy.batch))]
+        depth = first.context.depth
+        together, tumbling = self._policy.together, self._tumbling
+        window = None if tumbling is None else tumbling.start_of(first.time)
         for index, each in enumerate(batch):
-            if not self._may_share_batch(first, each.change):
+            change = each.change
+            if (
+                change.context.depth != depth
+                or (together and change.tx is not None)
+                or (tumbling is not None and tumbling.start_of(change.time) != window)
+            ):
                 queue.extendleft(reversed(batch[index:]))
                 return batch[:index]
         return batch
 
     def _is_transaction(self, change: Change) -> bool:
         return self._policy.together and change.tx is not None
-
-    def _may_share_batch(self, first: Change, other: Change) -> bool:
-        """Return whether two changes may share a batch."""
-        return (
-            first.context.depth == other.context.depth
-            and not self._is_transaction(other)
-            and (
-                self._tumbling is None
-                or self._tumbling.start_of(first.time) == self._tumbling.start_of(other.time)
-            )
-        )
 
     async def _deliver(self, batch: list[Delivery]) -> None:
         self.depth = batch[0].change.context.depth

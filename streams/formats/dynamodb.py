@@ -4,66 +4,81 @@ The images are copies of the stored bytes. Images that the view type excludes ar
 those that the fold computed; only of a change that was read from a file they are computed again.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from ...model.tables import REGION
 from .stored_size import stored_size
-from .table_view import Delivery, event_digits, operation
+from .table_view import ChangeOperation, Delivery, event_digits, operation
 
 NEW: Final = frozenset(("NEW_IMAGE", "NEW_AND_OLD_IMAGES"))
 OLD: Final = frozenset(("OLD_IMAGE", "NEW_AND_OLD_IMAGES"))
 BOTH: Final = "NEW_AND_OLD_IMAGES"
 
+Images: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, int]
+
+IMAGES: Final = b'"Keys":%b%b%b%b%b,"SizeBytes":%d'
+"""The format of `Images`. A record is formatted in one step: images are long, and each step would copy them."""
+
 # The API capitalises these names, Lambda does not.
 _BY_TTL: Final = b',"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}'
 
-_HEAD: Final = (
-    b'"eventID":"%%b","eventName":"%%b","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"%b",'
-    b'"dynamodb":{"ApproximateCreationDateTime":%%d,%%b,"SequenceNumber":"%%d","StreamViewType":"%%b"}'
-) % REGION.encode()
+_RECORD: Final = (
+    b'{"eventID":"%%b","eventName":"%%b","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"%b",'
+    b'"dynamodb":{"ApproximateCreationDateTime":%%d,%b,"SequenceNumber":"%%d","StreamViewType":"%%b"}%%b}'
+) % (REGION.encode(), IMAGES)
+
+_NAMES: Final[dict[ChangeOperation, bytes]] = {
+    "INSERT": b"INSERT",
+    "READ": b"INSERT",
+    "MODIFY": b"MODIFY",
+    "REMOVE": b"REMOVE",
+}
 
 
 def record(delivery: Delivery) -> bytes:
     """Return a member of GetRecords' Records."""
-    return b"{%b%b}" % (head(delivery), _BY_TTL if is_expiry(delivery) else b"")
+    return record_with(delivery, _BY_TTL if is_expiry(delivery) else b"")
 
 
-def head(delivery: Delivery) -> bytes:
-    """Return the members of a record that are equal in the API and in Lambda's events."""
+def record_with(delivery: Delivery, more: bytes) -> bytes:
+    """Return a record, which is equal in the API and in Lambda's events apart from its last members, `more`."""
     change, _, table, _ = delivery
     view = table.view or BOTH
-    return _HEAD % (
+    return _RECORD % (
         event_digits(delivery),
         event_name(delivery),
         change.time // 1000,
-        images(delivery, view),
+        *images(delivery, view),
         delivery.sequence_number,
         view.encode(),
+        more,
     )
 
 
-def images(delivery: Delivery, view: str) -> bytes:
-    """Return Keys, SizeBytes and the existing images that `view` includes."""
+def images(delivery: Delivery, view: str) -> Images:
+    """Return keys, the existing images that `view` includes, each behind its name, and the size of all of them."""
     change, _, table, _ = delivery
     schema, new, old = table.key, change.new, change.old
     keys = schema.write(change.pk, change.sk)
     size = schema.names_size
     size = stored_size(keys) if size is None else size + len(change.pk) + len(change.sk)
+    new_name = old_name = b""
     if new is None or view not in NEW:
-        new_image = b""
+        new = b""
     else:
-        new_image = b',"NewImage":%b' % new
+        new_name = b',"NewImage":'
         size += change.new_size or stored_size(new)
     if old is None or view not in OLD:
-        return b'"Keys":%b%b,"SizeBytes":%d' % (keys, new_image, size)
-    size += change.old_size or stored_size(old)
-    return b'"Keys":%b%b,"OldImage":%b,"SizeBytes":%d' % (keys, new_image, old, size)
+        old = b""
+    else:
+        old_name = b',"OldImage":'
+        size += change.old_size or stored_size(old)
+    return keys, new_name, new, old_name, old, size
 
 
 def event_name(delivery: Delivery) -> bytes:
     """Return AWS's name of the operation; an item of a snapshot is an INSERT."""
-    name = operation(delivery.change)
-    return b"INSERT" if name == "READ" else name.encode()
+    return _NAMES[operation(delivery.change)]
 
 
 def is_expiry(delivery: Delivery) -> bool:

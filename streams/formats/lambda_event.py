@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from ...model.descriptions import stream_label
-from .dynamodb import head, is_expiry
+from .dynamodb import is_expiry, record_with
 from .table_view import Delivery
 
 _BY_TTL: Final = b',"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"}'
@@ -24,7 +24,7 @@ def event(changes: Iterable[Delivery]) -> bytes:
 
 def record(delivery: Delivery) -> bytes:
     expiry = _BY_TTL if is_expiry(delivery) else b""
-    return b'{%b,"eventSourceARN":"%b"%b}' % (head(delivery), delivery.table.stream_arn.encode(), expiry)
+    return record_with(delivery, b',"eventSourceARN":"%b"%b' % (delivery.table.stream_arn.encode(), expiry))
 
 
 def windowed(

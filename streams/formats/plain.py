@@ -9,21 +9,25 @@ Items are DynamoDB JSON. `old` or `new` is null if the item did not or does not 
 text because few JSON parsers keep 27 digits.
 """
 
+from typing import Final
+
 import orjson
 
 from ...model.descriptions import stream_label
 from .table_view import Delivery, operation
 
+_LINE: Final = (
+    b'{"table":"%b","op":"%b","keys":%b,"old":%b,"new":%b,"number":"%d","position":"%b","time":"%bZ","tx":%b,'
+    b'"principal":%b,"requestId":%b,"source":"%b","depth":%d,"replay":%b}'
+)
+
 
 def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
     """Return the change as one line without a line end. `replay` marks a change that a user requested again."""
-    change, table = delivery.change, delivery.table
+    change, _, table, _ = delivery
     request_id, _, principal, source, depth, _ = change.context.fields()
     tx = change.tx
-    return (
-        b'{"table":"%b","op":"%b","keys":%b,"old":%b,"new":%b,"number":"%d","position":"%b","time":"%bZ","tx":%b,'
-        b'"principal":%b,"requestId":%b,"source":"%b","depth":%d,"replay":%b}'
-    ) % (
+    return _LINE % (
         table.name.encode(),
         operation(change).encode(),
         table.key.write(change.pk, change.sk),
@@ -33,7 +37,7 @@ def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
         delivery.position.encode(),
         stream_label(change.time).encode(),
         b"null" if tx is None else b'{"id":"%b","n":%d,"of":%d}' % (tx.id.encode(), tx.n, tx.of),
-        orjson.dumps(principal),
+        b"null" if principal is None else orjson.dumps(principal),
         orjson.dumps(request_id),
         source.encode(),
         depth,

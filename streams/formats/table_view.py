@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
-from ...log.commands import Position
+from ...log.commands import position_text
 from ...materializer.fold.feed.capture import CapturePeriod
 from ...materializer.fold.outcomes import Change
 from ...model.descriptions import stream_label
@@ -72,9 +72,9 @@ class Delivery(NamedTuple):
     @property
     def position(self) -> str:
         """The position of the command that made the change, or of the last entry in the snapshot."""
+        change, partition, table, _ = self
         offset, index = position_of(self.sequence_number)
-        position = Position(self.partition, offset, None if self.change.is_read else index)
-        return position.text(self.table.partitions)
+        return position_text(partition, offset, None if change.is_read else index, table.partitions)
 
 
 def operation(change: Change) -> ChangeOperation:

@@ -106,6 +106,15 @@ BUGS = [
 """,
         FEED,
     ),
+    bug(
+        "readers are woken as often under load as without",
+        """
+@ streams/feed/long_poll.py
+-        self._pause_s = LOADED_PAUSE_S if is_loaded else PAUSE_S
++        self._pause_s = PAUSE_S
+""",
+        "tests/unit/streams/feed/test_long_poll.py",
+    ),
     # The Streams API
     bug(
         "a shard continues into the next period",
@@ -162,9 +171,9 @@ BUGS = [
         "the changes of a key go to several lanes",
         """
 @ streams/delivery/dispatcher.py
--        lane_id = self._first_lane[delivery.partition] + self._policy.lane_of(change.pk)
-+        lane_id = self._first_lane[delivery.partition]
-+        lane_id += (change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
+-            lane_id = first_lane[each.partition] + lane_of(each.change.pk)
++            lane_id = first_lane[each.partition]
++            lane_id += (each.change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
 """,
         DISPATCHER,
     ),
