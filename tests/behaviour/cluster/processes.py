@@ -3,6 +3,8 @@
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -30,15 +32,19 @@ class Process:
         url: Its URL, once it answers.
     """
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        """Start the node. `wait` returns when it answers."""
+    def __init__(self, folder: Path, *options: str, clock: Path | None = None) -> None:
+        """Start the node, on the clock of a file if it is given. `wait` returns when it answers."""
         folder.mkdir(exist_ok=True)
         self._said = folder / "said"
+        command = ["serve", "--db", str(folder), "--port", "0", *options]
+        self._process: Fork | subprocess.Popen[bytes]
         with self._said.open("a") as said:
             self._begun = said.tell()
-            self._process = Fork(
-                ["serve", "--db", folder, "--port", "0", *options], stdout=said.fileno(), stderr=said.fileno()
-            )
+            if clock is None:
+                self._process = Fork(command, stdout=said.fileno(), stderr=said.fileno())
+            else:
+                program = [sys.executable, "-m", "tests.behaviour.cluster.clocked_node", str(clock)]
+                self._process = subprocess.Popen([*program, *command], stdout=said, stderr=said)
         self.url = ""
 
     def signal(self, number: signal.Signals) -> None:
@@ -78,12 +84,15 @@ class Nodes:
         awake: The same without the paused nodes.
     """
 
-    def __init__(self, folder: Path, kafka: str, count: int, *options: str) -> None:
+    def __init__(
+        self, folder: Path, kafka: str, count: int, *options: str, clock: Path | None = None
+    ) -> None:
         self.address = KafkaAddress.of(f"kafka://{kafka}/{uuid.uuid4().hex[:12]}")
         self.urls: list[str] = []
         self.awake: list[str] = []
         self._folder = folder
         self._options = options
+        self._clock = clock
         self._processes = [self._start(number) for number in range(count)]
 
     def __enter__(self) -> Self:
@@ -175,6 +184,7 @@ class Nodes:
             "--session-timeout",
             SESSION_TIMEOUT,
             *self._options,
+            clock=self._clock,
         )
 
 
