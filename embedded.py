@@ -186,9 +186,12 @@ class Server:
         Raises:
             TimeoutError: A trigger is behind after `timeout` seconds, or does not run. The text names it.
         """
-        wait = self._serving.node.triggers.wait_for_triggers(round(timeout * 1000))
+
+        async def wait() -> None:
+            await self._serving.node.triggers.wait_for_triggers(round(timeout * 1000))
+
         try:
-            asyncio.run_coroutine_threadsafe(wait, self._loop).result()
+            asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
         except RequestError as error:
             raise TimeoutError(error.message) from None
 

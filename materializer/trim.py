@@ -9,9 +9,9 @@ of all steps, and the files after a crash at each of them.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from ..log.chain import Chain
 from ..log.commands import Position, Record
@@ -43,9 +43,7 @@ from .foundation import initial_chain, initial_state
 from .refold import refold, refold_log
 from .snapshot import SnapshotHead, UnusableError, load_state, read_head, write_snapshot
 from .snapshots import Snapshots
-
-_DAY_MS: Final = 24 * 3_600_000
-STREAM_RETENTION_MS: Final = _DAY_MS
+from .trim_job import DAY_MS, TrimCut, TrimJob
 
 Voids: TypeAlias = list[frozenset[Void]]
 """The void commands of each partition, of the whole log."""
@@ -59,45 +57,11 @@ class TrimRefusedError(FoldbError):
 
 
 @dataclass(frozen=True, slots=True)
-class TrimCut:
-    """The records to keep: those after a log time, or from an offset on in some partitions."""
-
-    time_ms: int | None = None
-    offsets: dict[int, int] = field(default_factory=dict)
-
-    def allows(self, header: Header) -> bool:
-        """Return whether the horizon may be at the beginning of a segment."""
-        chain = header.chain
-        if self.time_ms is not None and chain.time > self.time_ms:
-            return False
-        return all(chain.ends[partition] <= offset for partition, offset in self.offsets.items())
-
-
-@dataclass(frozen=True, slots=True)
 class Bound:
     """A cut that a trim must not pass, and the sentence that says why."""
 
     cut: TrimCut
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class TrimJob:
-    """A trim of the log in a folder.
-
-    Attributes:
-        folder: The folder of the log.
-        cut: The records to keep.
-        archive: The folder to which the removed segments are copied; None if they are not.
-        retention_ms: How long the change feed keeps changes, in log time; 0 for no limit.
-        is_lenient: Whether to trim less if the cut passes a bound; otherwise the trim is refused.
-    """
-
-    folder: Path
-    cut: TrimCut
-    archive: Path | None = None
-    retention_ms: int = STREAM_RETENTION_MS
-    is_lenient: bool = False
 
 
 def prepare(
@@ -227,7 +191,7 @@ def _bounds_of_restores(state: PartitionState) -> Iterator[Bound]:
     for table in state.tables.values():
         name, recovery, restore = table.definition.name, table.definition.recovery, table.definition.restore
         if recovery is not None:
-            earliest_ms = max(recovery.enabled_ms, state.log_time - recovery.days * _DAY_MS)
+            earliest_ms = max(recovery.enabled_ms, state.log_time - recovery.days * DAY_MS)
             reason = (
                 f"{name} can be restored to any time since {time_text(earliest_ms)} (point-in-time recovery)"
             )

@@ -22,42 +22,11 @@ from ..model.errors import CorruptionError, FoldbError
 from .history.epochs import delete_epochs_before
 from .history.history import FOLDER
 from .os_process import end_with_parent, helper_environment
-from .trim import Progress, TrimCut, TrimJob, Voids, prepare, verify_foundation
+from .trim import Progress, Voids, prepare, verify_foundation
+from .trim_job import MODULE, TrimCut, TrimJob, encode_line
 
-MODULE: Final = "foldb.materializer.trim_worker"
 # -P: Python must not import modules from the folder that the server runs in.
 COMMAND: Final = (sys.executable, "-P", "-m", MODULE)
-
-
-def encode_job(job: TrimJob) -> bytes:
-    """Return a job as a line of JSON."""
-    return _line(
-        {
-            "folder": str(job.folder.absolute()),
-            "time_ms": job.cut.time_ms,
-            "offsets": list(job.cut.offsets.items()),
-            "archive": None if job.archive is None else str(job.archive.absolute()),
-            "retention_ms": job.retention_ms,
-            "is_lenient": job.is_lenient,
-        }
-    )
-
-
-def read_result(line: bytes) -> Foundation | None:
-    """Parse the line that the process writes: the foundation; None if there is nothing to remove.
-
-    Raises:
-        TrimFailedError: The process refused the trim, or failed.
-    """
-    result = orjson.loads(line)
-    if "error" in result:
-        raise TrimFailedError(result["error"])
-    head = result["foundation"]
-    return None if head is None else Foundation.decode(bytes.fromhex(head))
-
-
-class TrimFailedError(FoldbError):
-    """The log was not trimmed. Nothing was removed."""
 
 
 def prepare_here(disk: Filesystem, job: TrimJob, progress: Progress = lambda _: None) -> Foundation | None:
@@ -76,7 +45,7 @@ def verify_elsewhere(folder: Path) -> Callable[[Foundation, Voids], None]:
 
     def verify(foundation: Foundation, voids: Voids) -> None:
         job = {"folder": str(folder.absolute()), "foundation": foundation.encode().hex()}
-        line = _line(job | {"voids": [sorted(each, key=str) for each in voids]})
+        line = encode_line(job | {"voids": [sorted(each, key=str) for each in voids]})
         done = subprocess.run(  # noqa: S603  our own command
             COMMAND, input=line, stdout=subprocess.PIPE, env=helper_environment(), check=False
         )
@@ -119,10 +88,6 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     return {"foundation": None if prepared is None else prepared.encode().hex()}
 
 
-def _line(data: dict[str, Any]) -> bytes:
-    return orjson.dumps(data) + b"\n"
-
-
 def main() -> None:
     """Run the job on stdin. The process ends with its parent."""
     end_with_parent(os.getppid())
@@ -130,7 +95,7 @@ def main() -> None:
         result = _run(orjson.loads(sys.stdin.buffer.readline()))
     except (FoldbError, OSError) as error:
         result = {"error": str(error)}
-    sys.stdout.buffer.write(_line(result))
+    sys.stdout.buffer.write(encode_line(result))
 
 
 if __name__ == "__main__":

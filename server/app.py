@@ -124,7 +124,7 @@ class Serving:
                 self.settings.host,
                 self.settings.port,
             )
-        self.node.triggers.start(self.listener.on_triggers_running)
+        self.node.start_triggers(self.listener.on_triggers_running)
         self.node.alarms.start()
         if self.settings.path is not None:
             _write_address(disk_of(self.node.log), self.settings.path, self.url)
@@ -133,7 +133,7 @@ class Serving:
         """Stop triggers, hand partitions over to other nodes, finish requests in flight and close the log."""
         cluster = self.node.cluster
         self.node.alarms.stop()
-        await self.node.triggers.stop()
+        await self.node.stop_triggers()
         if cluster is not None:
             await cluster.leave()
         if self.settings.path is not None:

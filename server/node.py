@@ -8,7 +8,8 @@ open ──► log ──► newest snapshots ──► their tails ──► se
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ..log.local import LocalLog
 from ..log.log import Log
@@ -18,14 +19,11 @@ from ..materializer.partition import EncodedKey, Partition
 from ..materializer.snapshot_scheduler import SnapshotScheduler
 from ..materializer.snapshot_worker import SnapshotJob
 from ..model.errors import FoldbError, RequestError, ResourceNotFoundError
-from ..model.slots import partition_of_key
+from ..model.slots import CATALOG, partition_of_key
 from .api.item_counts import ItemCounter
 from .api.record_cache import RecordCache
 from .async_calls import call
 from .clock import span
-from .cluster.cluster import CATALOG, Cluster, NodeConfig
-from .cluster.rebuilds import ClusterRebuilds
-from .cluster.state_digests import handle_digests
 from .database import Database
 from .partitions import Partitions
 from .partitions.digest_jobs import DigestJobs
@@ -36,15 +34,20 @@ from .partitions.retention import Retention
 from .partitions.scrub_process import ScrubProcess
 from .routing import InstantReads, Router, UnassignedPartition
 from .settings import Settings
-from .subscriptions import SubscriptionService
 from .throttling.metered_partition import MeteredPartition, item_in, policy_of
 from .throttling.splits import SplitPolicy, SplitProposer, SplitTimer, stores_of_part
 from .usage.alarm_service import AlarmService
-from .usage.cluster_heat import handle_heat
-from .usage.cluster_metrics import handle_metrics, metrics_of_all
 from .usage.heat import Heat
 from .usage.metrics import NodeMetrics
+from .usage.minutes import Minute
 from .usage.usage import Usage
+
+# A database in a folder without subscriptions imports neither.
+if TYPE_CHECKING:
+    from .cluster.cluster import Cluster, NodeConfig
+    from .cluster.rebuilds import ClusterRebuilds
+    from .subscriptions.runner import OnRunning
+    from .subscriptions.service import SubscriptionService
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +62,6 @@ class Node(Database):
         partition: That of a Database, which can also refuse the writes to some tables.
         metrics: The metrics of the requests to this node.
         alarms: The alarms on the metrics of all nodes.
-        triggers: The subscriptions that run here.
         heat: The sketches of the tables that are measured.
         digests: Computes the digests of the partitions that this process folds.
         rebuilds: Rebuilds tables from the log, one at a time.
@@ -130,12 +132,9 @@ class Node(Database):
         self._splits = self._new_splits()
         self.digests = DigestJobs(self.partitions, loop)
         self.rebuilds = RebuildJobs(self.partitions, loop)
-        self.triggers = SubscriptionService(self)
+        self._on_triggers_running: OnRunning | None = None
         self.alarms = AlarmService(
-            self,
-            self.triggers,
-            lambda begin_ms, end_ms: metrics_of_all(self.metrics, self.cluster, begin_ms, end_ms),
-            lambda: self._catalog.leading,
+            self, lambda: self.triggers, self.metrics_of_all, lambda: self._catalog.leading
         )
         self.counts = ItemCounter(clock, settings.count_refresh_ms, self.router, lambda: self.position)
         self.partitions.memory.start()
@@ -192,6 +191,29 @@ class Node(Database):
         await self.partitions.close_all()
         self.log.close()
 
+    @cached_property
+    def triggers(self) -> "SubscriptionService":
+        """The subscriptions that run here. Their code is imported at the first use."""
+        from .subscriptions.service import SubscriptionService
+
+        triggers = SubscriptionService(self)
+        if self._on_triggers_running is not None:
+            triggers.start(self._on_triggers_running)
+        return triggers
+
+    def start_triggers(self, on_running: "OnRunning") -> None:
+        """Begin to run subscriptions, as SubscriptionService does. Without any they start with the first one."""
+        self._on_triggers_running = on_running
+        # Other nodes that share the log create subscriptions too.
+        if self.state.subscriptions or self.settings.triggers is not None or self.settings.log is not None:
+            _ = self.triggers
+
+    async def stop_triggers(self) -> None:
+        """Stop the subscriptions. Their handled changes are in checkpoints when this returns."""
+        if "triggers" in self.__dict__:
+            await self.triggers.stop()
+        self._on_triggers_running = None
+
     @property
     def log_time_lead_ms(self) -> dict[int, int]:
         """The milliseconds that log time is ahead of the clock, by partition id; 0 where it is not ahead."""
@@ -224,7 +246,7 @@ class Node(Database):
 
         self.loop.run_in_executor(None, mend)
 
-    def _open_partitions(self) -> NodeConfig | None:
+    def _open_partitions(self) -> "NodeConfig | None":
         """Open all partitions; of a shared log the catalog alone, because the cluster assigns the others."""
         if self.settings.log is None:
             for partition_id in range(self.partitions.count):
@@ -241,7 +263,13 @@ class Node(Database):
         self.partitions.open(CATALOG, found)
         return config
 
-    def _new_cluster(self, config: NodeConfig) -> Cluster:
+    def _new_cluster(self, config: "NodeConfig") -> "Cluster":
+        from .cluster.cluster import Cluster
+        from .cluster.rebuilds import ClusterRebuilds
+        from .cluster.state_digests import handle_digests
+        from .usage.cluster_heat import handle_heat
+        from .usage.cluster_metrics import handle_metrics
+
         cluster = Cluster(config, self.partitions, self._reach, self.loop, self.random_bytes)
         handle_digests(cluster, self.digests)
         handle_metrics(cluster, self.metrics)
@@ -268,6 +296,18 @@ class Node(Database):
         if isinstance(progress, RequestError):
             raise progress
         return progress
+
+    async def metrics_of_all(self, begin_ms: int, end_ms: int) -> list[Minute]:
+        """Return the minutes of all nodes, from a time and before another one.
+
+        Raises:
+            RequestError: A node is unreachable, so the sums would be too small.
+        """
+        if self.cluster is None:
+            return self.metrics.read(begin_ms, end_ms)
+        from .usage.cluster_metrics import metrics_of_all
+
+        return await metrics_of_all(self.cluster, begin_ms, end_ms)
 
     def _reach(self, partition_id: int, partition: PartitionWithHistory) -> None:
         """Send the requests of a partition to `partition` from now on: here, or on another node."""

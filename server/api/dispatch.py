@@ -48,11 +48,15 @@ from .min_position import READS, reach
 from .operation import Answer, AsyncHandler, Body, Handler, Operation
 from .operations import OPERATIONS
 from .operations.streams import STREAMS
-from .parsed_statements import LONG_BYTES, SEVERAL, portions
 from .reasons import check_reason
 from .reply import Reply
 from .restores import latest_time
 from .strict_json import parse
+
+_SEVERAL = {"BatchExecuteStatement": "Statements", "ExecuteTransaction": "TransactStatements"}
+"""The operations on several statements, and the members of their requests that hold them."""
+_LONG_BYTES = 16 * 1024
+"""The statements of a request with a larger body are parsed in portions."""
 
 API = "DynamoDB_20120810."
 STREAMS_API = "DynamoDBStreams_20120810."
@@ -95,10 +99,12 @@ def dispatch(
                         raise
                     _dispatch_past(node, route, past, body, reply)
                     return
-            if len(data) > LONG_BYTES and name in SEVERAL:
+            if len(data) > _LONG_BYTES and name in _SEVERAL:
+                from .parsed_statements import portions
+
                 # Before the rights, which are those of the parsed statements.
                 proceed = partial(dispatch, node, target, data, reply, body)
-                node.partitions.long_reads.add(portions(body[SEVERAL[name]], proceed))
+                node.partitions.long_reads.add(portions(body[_SEVERAL[name]], proceed))
                 return
         if name is not None:
             usage = node.metrics.operations.get((name, body.get("TableName", "")))

@@ -13,12 +13,7 @@ from ...expressions.partiql import Statement, parse
 from ...model.errors import ValidationError
 from ...model.limits import MODERN
 
-SEVERAL: Final = {"BatchExecuteStatement": "Statements", "ExecuteTransaction": "TransactStatements"}
-"""The operations on several statements, and the members of their requests that hold them."""
-
 _PORTION: Final = 4 * 1024  # characters, so that a turn has one of the longest statements
-LONG_BYTES: Final = 4 * _PORTION
-"""The statements of a request with a larger body are parsed in portions."""
 
 _PARSED: Final = "#"  # the member for a statement or its error; no client can send it
 

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ...model.errors import LogError
+from ...model.slots import CATALOG
 from ..partitions import Partitions
-from .cluster import CATALOG, NodeConfig
+from .cluster import NodeConfig
 from .handshake import LOOPBACK_SECRET, Identity
 from .link import PeerAddress
 from .peer_links import PeerLinks

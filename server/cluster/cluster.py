@@ -20,6 +20,7 @@ from ...log.commands import Position
 from ...materializer.history.requests import PartitionWithHistory
 from ...model.errors import FoldbError, RequestError
 from ...model.limits import Limits
+from ...model.slots import CATALOG
 from ..partitions import Partitions
 from .codec import PlainValue
 from .handshake import LOOPBACK_SECRET, Identity
@@ -34,8 +35,6 @@ from .snapshot_transfer import CALL_NAME, SnapshotTransfer
 from .wire import WireError
 
 logger = logging.getLogger(__name__)
-
-CATALOG: Final = 0
 
 # The event loop runs a tick this often. After a longer gap (a process that was stopped) the folded state is old. A busy
 # machine causes gaps of a few seconds, in which no other node can have been assigned this node's partitions.

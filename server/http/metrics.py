@@ -13,25 +13,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import add
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 
 from ...materializer.feed_requests import ChangeCount
 from ...materializer.fold.outbox import oldest_entry_time
 from ...materializer.worker import status_of
 from ...model.errors import RequestError
 from ...model.keys import SLOTS
+from ...model.slots import CATALOG
 from ...model.subscriptions.subscription import Status, Subscription
 from ...version import __version__, build
 from ..clock import refused_ms
-from ..cluster.cluster import CATALOG
 from ..node import Node
 from ..partitions.scrub_process import KINDS, ScrubProcess
 from ..subscriptions.async_partition import AsyncFeed
 from ..usage.metrics import LATENCY, METRICS, prometheus_name
 from ..usage.operations import BUCKETS, Operations
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 logger = logging.getLogger(__name__)
 
@@ -91,8 +90,6 @@ async def _collect(node: Node) -> Collected:
 
 
 def _page(node: Node, collected: Collected) -> bytes:
-    from prometheus_client import CollectorRegistry, generate_latest  # its import takes as long as foldb's
-
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(node, collected))
     return generate_latest(registry)
@@ -105,7 +102,7 @@ class _Collector:
         self._node = node
         self._collected = collected
 
-    def collect(self) -> Iterator["Metric"]:
+    def collect(self) -> Iterator[Metric]:
         node = self._node
         labels = {"release": __version__, "build": build()}
         yield _metric("build_info", "1; the labels name the release and the build.", [(labels, 1)])
@@ -148,7 +145,7 @@ _OF_PARTITION = {
 }
 
 
-def _of_partitions(node: Node) -> Iterator["Metric"]:
+def _of_partitions(node: Node) -> Iterator[Metric]:
     hosted = node.partitions.hosted
     own = {partition_id: status_of(each.worker) for partition_id, each in hosted.items()}
     owned = [({"partition": partition_id}, each.leading) for partition_id, each in hosted.items()]
@@ -197,7 +194,7 @@ def _index_lags(node: Node) -> Samples:
             yield {"partition": partition_id}, 0 if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
 
 
-def _of_read_lags(node: Node) -> Iterator["Metric"]:
+def _of_read_lags(node: Node) -> Iterator[Metric]:
     lags = [
         ({"partition": partition_id, "of": of}, lag)
         for partition_id, each in node.partitions.lagging.items()
@@ -218,7 +215,7 @@ def _of_read_lags(node: Node) -> Iterator["Metric"]:
     yield _metric("stale_reads_total", "Reads among them whose items had been written since.", stale)
 
 
-def _of_requests(node: Node) -> Iterator["Metric"]:
+def _of_requests(node: Node) -> Iterator[Metric]:
     """Yield CloudWatch's metrics. Only the catalog's owner has provisioned units: Prometheus adds up the nodes."""
     samples: dict[str, list[tuple[Mapping[str, object], float]]] = {
         name: [] for name in METRICS if name != LATENCY
@@ -239,10 +236,8 @@ def _of_requests(node: Node) -> Iterator["Metric"]:
     )
 
 
-def _latencies(operations: Operations) -> "Metric":
+def _latencies(operations: Operations) -> Metric:
     """Return the histogram of durations by operation, over all tables."""
-    from prometheus_client import Metric
-
     counts: dict[str, list[int]] = {}
     sums: dict[str, int] = {}
     for (operation, _), usage in operations.items():
@@ -274,7 +269,7 @@ def _filled(node: Node) -> Samples:
                 yield {"table": table.definition.name, "index": index.name}, 100 * sum(filled) / SLOTS
 
 
-def _of_feeds(feeds: Mapping[tuple[int, str], ChangeCount]) -> Iterator["Metric"]:
+def _of_feeds(feeds: Mapping[tuple[int, str], ChangeCount]) -> Iterator[Metric]:
     labelled = [
         ({"partition": partition_id, "table": table}, count) for (partition_id, table), count in feeds.items()
     ]
@@ -287,7 +282,7 @@ def _of_feeds(feeds: Mapping[tuple[int, str], ChangeCount]) -> Iterator["Metric"
     yield _metric("feed_oldest_seconds", "Log time of the oldest kept change, in seconds since 1970.", oldest)
 
 
-def _of_repairs(node: Node) -> Iterator["Metric"]:
+def _of_repairs(node: Node) -> Iterator[Metric]:
     repairs = [
         ({"partition": partition_id}, each.feed.repairs)
         for partition_id, each in node.partitions.hosted.items()
@@ -313,7 +308,7 @@ def _of_repairs(node: Node) -> Iterator["Metric"]:
     )
 
 
-def _of_scrubs(scrubbing: ScrubProcess | None) -> Iterator["Metric"]:
+def _of_scrubs(scrubbing: ScrubProcess | None) -> Iterator[Metric]:
     if scrubbing is None:
         return
     damaged = [({"kind": kind}, scrubbing.count(kind)) for kind in KINDS]
@@ -333,7 +328,7 @@ def _own(node: Node) -> dict[str, Subscription]:
     return {name: subscription for name, subscription in each if node.triggers.runner.leads(subscription)}
 
 
-def _statuses(own: Mapping[str, Subscription]) -> "Metric":
+def _statuses(own: Mapping[str, Subscription]) -> Metric:
     samples = [
         ({"subscription": name, "status": status}, subscription.status == status)
         for name, subscription in own.items()
@@ -344,7 +339,7 @@ def _statuses(own: Mapping[str, Subscription]) -> "Metric":
     )
 
 
-def _dead_letters(node: Node) -> "Metric":
+def _dead_letters(node: Node) -> Metric:
     """Count the dead letters in the partitions that this node owns. A table of several subscriptions counts once."""
     led = [hosted.state.tables for hosted in node.partitions.hosted.values() if hosted.leading]
     names = {each.settings["DeadLetterTable"] for each in node.state.subscriptions.values()}
@@ -370,7 +365,7 @@ _OF_SUBSCRIPTION = {
 }
 
 
-def _of_subscriptions(running: Mapping[str, Mapping[str, Any]]) -> Iterator["Metric"]:
+def _of_subscriptions(running: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     for figure, (name, text) in _OF_SUBSCRIPTION.items():
         samples = [({"subscription": each}, own[figure]) for each, own in running.items()]
         yield _metric(f"subscription_{name}", text, samples)
@@ -385,7 +380,7 @@ def _of_subscriptions(running: Mapping[str, Mapping[str, Any]]) -> Iterator["Met
     yield _metric("subscription_failing_changes", "Changes that have failed and are being retried.", blocked)
 
 
-def _of_lags(lags: Mapping[str, Mapping[str, Mapping[str, int]] | None]) -> Iterator["Metric"]:
+def _of_lags(lags: Mapping[str, Mapping[str, Mapping[str, int]] | None]) -> Iterator[Metric]:
     known = [({"subscription": name}, own is not None) for name, own in lags.items()]
     yield _metric("subscription_lag_known", "1 if every partition reported the lag, else 0.", known)
     each = [
@@ -401,10 +396,8 @@ def _of_lags(lags: Mapping[str, Mapping[str, Mapping[str, int]] | None]) -> Iter
     )
 
 
-def _metric(name: str, text: str, samples: Samples) -> "Metric":
+def _metric(name: str, text: str, samples: Samples) -> Metric:
     """Return a metric with the prefix foldb_. The name of a counter ends in `_total`."""
-    from prometheus_client import Metric
-
     metric = Metric(
         f"foldb_{name.removesuffix('_total')}", text, "counter" if name.endswith("_total") else "gauge"
     )

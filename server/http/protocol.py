@@ -34,7 +34,6 @@ from ..node import Node
 from . import response
 from .buffer_limit import BufferBudget
 from .fair_scheduler import LONG, LONG_BODY_BYTES, FairScheduler
-from .metrics import metrics
 from .origin_policy import ForbiddenError, OriginPolicy, is_loopback
 from .readiness import unready_reason
 from .request_body import Body, ChunkedBody, SizedBody, TooLargeError, inflate
@@ -449,6 +448,8 @@ class Connection(asyncio.Protocol):
             except RequestError as error:
                 self._answer_text(head, 401, error.message.encode() + b"\n", _BASIC)
                 return
+        from .metrics import metrics  # imports prometheus_client, and the subscriptions
+
         self._reply = Reply(self, listener.request_id())  # a request is in flight
         metrics(
             listener.node, lambda text: self._answer_text(head, 500 if text is None else 200, text or b"")

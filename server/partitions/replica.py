@@ -8,6 +8,7 @@ The leader of a partition also runs its owner: it relays messages to other parti
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import NamedTuple, cast
 
@@ -35,11 +36,8 @@ from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
 from ...model.slots import partition_of_key
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
-from ..buckets.job_files import BucketFiles
-from ..history.process import HistoryProcess
-from ..history.reader import PastReader
-from ..history.thread import HistoryThread
-from ..history.worker import HistoryJob
+from ..buckets.lazy_job_files import LazyJobFiles
+from ..history.reader import LazyReader, PastReader
 from ..settings import Settings
 from ..throttling.load_sampler import LoadSampler
 from ..throttling.metered_partition import MeteredReplica, item_in, policy_of
@@ -189,12 +187,14 @@ class Partitions:
 
         self._writing = ThreadExecutor("changes, written", deliver)
         self._reading_files = ThreadExecutor("changes, read", deliver)
-        self.job_files = BucketFiles(
+        self.job_files = LazyJobFiles(
             settings.buckets,
             ThreadExecutor("files of jobs", deliver),
             log.genesis(0).limits,
         )
-        self.past_reads = PastReads(self._past_reader(deliver), loop, log, self._is_shared)
+        self.past_reads = PastReads(
+            LazyReader(partial(self._past_reader, deliver)), loop, log, self._is_shared
+        )
 
     def open(self, partition_id: int, found: StoredPartition | None = None) -> Replica:
         """Fold a partition from what is stored of it: the log after its newest snapshot.
@@ -400,7 +400,12 @@ class Partitions:
         """Return the reader of the histories, in another process if that can read the log."""
         settings = self._settings
         if not self._is_shared and not isinstance(self.log, LocalLog):
+            from ..history.thread import HistoryThread
+
             return HistoryThread(self.log, ThreadExecutor("history", deliver))
+        from ..history.process import HistoryProcess
+        from ..history.worker import HistoryJob
+
         return HistoryProcess(
             HistoryJob(
                 self.log.genesis(0).log_id.hex(),

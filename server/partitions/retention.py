@@ -16,8 +16,7 @@ from typing import Final, TypeAlias
 
 from ...log.local import LocalLog
 from ...log.local.foundation import Foundation
-from ...materializer.trim import TrimCut, TrimJob
-from ...materializer.trim_worker import MODULE, TrimFailedError, encode_job, read_result
+from ...materializer.trim_job import MODULE, TrimCut, TrimFailedError, TrimJob, encode_job, read_result
 from ...materializer.worker import Cancellable
 from ...model.durations import time_text
 from ...streams.helper_process import start_helper

@@ -1,5 +1,1 @@
-"""The subscriptions of a node: the operations of the API, and the runner that delivers their changes."""
-
-from .service import SubscriptionService
-
-__all__ = ["SubscriptionService"]
+"""The subscriptions of a node: the operations of the API (service.py), and the runner that delivers their changes."""

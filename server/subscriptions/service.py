@@ -201,6 +201,12 @@ class SubscriptionService:
         }
         return found
 
+    def shown_sink(self, subscription: Subscription, *, to_reader: bool = False) -> dict[str, Any]:
+        """Return the sink of a subscription without its secrets, or with `to_reader` as readers may see it."""
+        sink = subscription.settings["Sink"]
+        kind = sink_kind(sink)
+        return kind.shown_to_readers(sink) if to_reader else kind.shown(sink)
+
     def list(self) -> dict[str, Any]:
         """Return all subscriptions as the catalog has them, by name."""
         subscriptions = sorted(self._node.state.subscriptions.items())
@@ -299,7 +305,7 @@ class SubscriptionService:
             "Name": subscription.name,
             "Status": subscription.status,
             "Reason": subscription.reason,
-            "Settings": {**settings, "Sink": sink_kind(settings["Sink"]).shown(settings["Sink"])},
+            "Settings": {**settings, "Sink": self.shown_sink(subscription)},
             "Epoch": subscription.epoch,
             "Checkpoints": number_texts(dict(sorted(subscription.checkpoints.items()))),
             "Version": subscription.version,

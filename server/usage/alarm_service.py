@@ -11,7 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -27,11 +27,10 @@ from ...model.errors import (
     ValidationError,
 )
 from ...model.key_schema import KeyAttribute
+from ...model.subscriptions import Subscription
 from ...model.values import Item, dump, item_size
-from ...streams.sinks import sink_kind
 from ..database import Database
 from ..subscriptions.async_partition import AsyncPartition
-from ..subscriptions.service import SubscriptionService
 from .alarms import KEY, STATES, TABLE, Alarm, to_json
 from .minutes import MINUTE_MS, Minute
 
@@ -56,12 +55,22 @@ _CONTEXT: Final = Context("alarm", source="trigger")
 _ABSENT: Final = Expression(condition="attribute_not_exists(AlarmName)")
 
 
+class Triggers(Protocol):
+    """The methods of SubscriptionService that alarms use."""
+
+    async def create(self, name: str, settings: Mapping[str, Any], context: Context) -> dict[str, Any]: ...
+
+    async def remove(self, name: str, context: Context) -> dict[str, Any]: ...
+
+    def shown_sink(self, subscription: Subscription, *, to_reader: bool) -> dict[str, Any]: ...
+
+
 class AlarmService:
     """The alarms.
 
     Args:
         database: Has the table of alarms.
-        triggers: Creates and removes the triggers of alarms.
+        triggers: Returns the service of the triggers of alarms.
         metrics: Returns the minutes of all nodes from a time and before another one.
         leads: Returns whether this node evaluates alarms.
     """
@@ -69,7 +78,7 @@ class AlarmService:
     def __init__(
         self,
         database: Database,
-        triggers: SubscriptionService,
+        triggers: Callable[[], Triggers],
         metrics: MetricsBetween,
         leads: Callable[[], bool],
     ) -> None:
@@ -112,13 +121,13 @@ class AlarmService:
         item = alarm.to_item() | _state("INSUFFICIENT_DATA", "not evaluated yet", self._database.clock())
         name = trigger_name(alarm.name)
         if self._has_trigger(alarm.name):  # the item was removed, or a request ended before it
-            await self._triggers.remove(name, context)
+            await self._triggers().remove(name, context)
         chosen = settings | {
             "TableNames": [TABLE],
             "Start": {"At": "NOW"},
             "Filter": _filter(alarm.name, states),
         }
-        await self._triggers.create(name, chosen, context)
+        await self._triggers().create(name, chosen, context)
         pk, size = alarm.name.encode(), item_size(item, self._database.limits)
         command = Put(self._id, pk, b"", dump(item), size, context, _ABSENT)
         await self._submit(command, size)
@@ -151,7 +160,7 @@ class AlarmService:
         if is_kept:
             await self._submit(Delete(self._id, name.encode(), b"", context), len(name))
         if self._has_trigger(name):
-            await self._triggers.remove(trigger_name(name), context)
+            await self._triggers().remove(trigger_name(name), context)
 
     async def evaluate(self, now_ms: int) -> None:
         """Evaluate all alarms for each minute that has ended since the last evaluation.
@@ -274,9 +283,9 @@ class AlarmService:
     def _described(self, item: Item, *, to_reader: bool) -> dict[str, Any]:
         name = trigger_name(item[KEY]["S"])
         subscription = self._database.state.subscriptions.get(name)
-        sink = None if subscription is None else subscription.settings["Sink"]
-        if sink is not None:
-            sink = sink_kind(sink).shown_to_readers(sink) if to_reader else sink_kind(sink).shown(sink)
+        sink = (
+            None if subscription is None else self._triggers().shown_sink(subscription, to_reader=to_reader)
+        )
         return to_json(item) | {"Trigger": name, "Sink": sink}
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...model.errors import RequestError
-from ..cluster.cluster import CATALOG, Cluster
+from ...model.slots import CATALOG
+from ..cluster.cluster import Cluster
 from ..cluster.codec import PlainValue
 from ..cluster.link import PeerAddress
 from .heat import Heat

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any, Final
 
-from ..cluster.cluster import CATALOG, Cluster
+from ...model.slots import CATALOG
+from ..cluster.cluster import Cluster
 from ..cluster.codec import PlainValue
 from .metrics import NodeMetrics
 from .minutes import Minute, Series
@@ -24,16 +25,12 @@ def handle_metrics(cluster: Cluster, metrics: NodeMetrics) -> None:
     cluster.handle(CALL_NAME, handle)
 
 
-async def metrics_of_all(
-    metrics: NodeMetrics, cluster: Cluster | None, begin_ms: int, end_ms: int
-) -> list[Minute]:
+async def metrics_of_all(cluster: Cluster, begin_ms: int, end_ms: int) -> list[Minute]:
     """Return the minutes of all nodes, from a time and before another one.
 
     Raises:
         RequestError: A node is unreachable, so the sums would be too small.
     """
-    if cluster is None:
-        return metrics.read(begin_ms, end_ms)
     body = {"begin_ms": begin_ms, "end_ms": end_ms}
     nodes = cluster.nodes_of(CATALOG)
     answers = await asyncio.gather(*(cluster.call(each, CALL_NAME, body) for each in nodes))

@@ -11,7 +11,8 @@ from ....log.local import LocalLog
 from ....log.local.filesystem import SystemFilesystem
 from ....log.local.foundation import Foundation
 from ....log.local.segment import Header
-from ....materializer.trim import STREAM_RETENTION_MS, TrimCut, TrimJob, plan
+from ....materializer.trim import plan
+from ....materializer.trim_job import STREAM_RETENTION_MS, TrimCut, TrimJob
 from ....materializer.trim_worker import prepare_here
 from ...lib.errors import CommandError, ExitCode
 from ...lib.log_history import read_position

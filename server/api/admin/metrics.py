@@ -10,7 +10,6 @@ from ....model.errors import ValidationError
 from ....model.tables import name_of
 from ...auth.rights import NODE, Right
 from ...node import Node
-from ...usage.cluster_metrics import metrics_of_all
 from ...usage.metrics import METRICS, by_period, to_json
 from ..operation import admin_operation
 from ..reply import Caller
@@ -35,7 +34,7 @@ async def metrics(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]
         table = node.table_in_any_status(name_of(str(table))).definition.name
     period_ms = period_s * 1000
     # A period is complete, so the first one begins at or before StartTime.
-    minutes = await metrics_of_all(node.metrics, node.cluster, begin_ms - begin_ms % period_ms, end_ms)
+    minutes = await node.metrics_of_all(begin_ms - begin_ms % period_ms, end_ms)
     found = by_period(minutes, period_ms)
     return {
         "Metrics": [

@@ -11,7 +11,7 @@ import asyncio
 from typing import Any, Final
 
 from ....log.commands import Cut, Position
-from ....materializer.trim import TrimCut
+from ....materializer.trim_job import TrimCut
 from ....model.errors import InternalServerError, ValidationError
 from ...auth.rights import NODE, Right
 from ...node import Node

@@ -20,8 +20,8 @@ from foldb.materializer.refold import refold_log
 from foldb.materializer.snapshot import SnapshotHead, write_snapshot
 from foldb.materializer.snapshot_scheduler import COMMAND
 from foldb.materializer.snapshot_worker import SnapshotJob
+from foldb.model.slots import CATALOG
 from foldb.server.cluster import catalog_copy
-from foldb.server.cluster.cluster import CATALOG
 from tests.behaviour.cli.conftest import at, lines
 from tests.support.raw import Answer, ask
 from tests.support.tables import table_request

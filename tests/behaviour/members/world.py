@@ -14,6 +14,7 @@ from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
 from foldb.server.api.operations.streams import STREAMS
 from foldb.server.api.reply import Reply
+from foldb.server.history.reader import LazyReader
 from foldb.server.history.thread import HistoryThread
 from foldb.server.node import Node
 from foldb.server.settings import Settings
@@ -94,7 +95,9 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
     )
     for hosted in node.partitions.hosted.values():
         hosted.feed.serve(InlineExecutor(), InlineExecutor())
-    reader = node.partitions.past_reads.reader
+    lazy = node.partitions.past_reads.reader
+    assert isinstance(lazy, LazyReader)
+    reader = lazy.made
     assert isinstance(reader, HistoryThread)
     reader.executor = node.partitions.job_files.executor = InlineExecutor()
     for operation, body in before:
@@ -103,7 +106,7 @@ async def _observe(before: Sequence[Request], requests: Sequence[Request]) -> Ob
     answers = [await _ask(node, operation, body) for operation, body in requests]
     tables = await _tables(node)
     await (
-        node.triggers.stop()
+        node.stop_triggers()
     )  # else the cycle collector would close its files, and the next tests run out of them
     for hosted in node.partitions.hosted.values():
         hosted.feed.close()

@@ -12,6 +12,7 @@ from foldb.log.commands import Position
 from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
 from foldb.server.api.reply import Reply
+from foldb.server.history.reader import LazyReader
 from foldb.server.history.thread import HistoryThread
 from foldb.server.node import Node
 from foldb.server.settings import Settings
@@ -35,7 +36,9 @@ class Inside:
         )
         for hosted in self.node.partitions.hosted.values():
             hosted.feed.serve(InlineExecutor(), InlineExecutor())
-        history = self.node.partitions.past_reads.reader
+        reader = self.node.partitions.past_reads.reader
+        assert isinstance(reader, LazyReader)
+        history = reader.made
         assert isinstance(history, HistoryThread), "the log is in memory"
         history.executor = InlineExecutor()
 

@@ -12,7 +12,8 @@ from foldb.log.local.reader import LogReader
 from foldb.materializer.foundation import initial_state
 from foldb.materializer.refold import refold_log
 from foldb.materializer.snapshots import Snapshots
-from foldb.materializer.trim import TrimCut, TrimJob, prepare
+from foldb.materializer.trim import prepare
+from foldb.materializer.trim_job import TrimCut, TrimJob
 from foldb.model.errors import CorruptionError, HorizonError, LogError
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import FOLDER, append, open_log

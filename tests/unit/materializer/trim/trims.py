@@ -12,7 +12,8 @@ from foldb.log.local.segment import sequence_in
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.foundation import initial_state
 from foldb.materializer.refold import refold_log
-from foldb.materializer.trim import TrimCut, TrimJob, Voids, prepare, verify_foundation
+from foldb.materializer.trim import Voids, prepare, verify_foundation
+from foldb.materializer.trim_job import TrimCut, TrimJob
 from tests.unit.log import damage
 from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import FOLDER, append, open_log

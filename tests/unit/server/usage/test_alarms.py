@@ -215,7 +215,7 @@ def test_a_minute_is_evaluated_once_by_two_owners(inside: Inside) -> None:
     write(inside, 4)
     late = copy(inside.node)
     late.clock = lambda: inside.loop.clock() + 1
-    other = AlarmService(late, inside.node.triggers, inside.node.alarms._metrics, lambda: True)
+    other = AlarmService(late, lambda: inside.node.triggers, inside.node.alarms._metrics, lambda: True)
     end_ms = (inside.loop.clock() // MINUTE_MS + 1) * MINUTE_MS
     inside.loop.advance((end_ms - inside.loop.clock()) / 1000 + 2)
     inside.node.metrics.tick(inside.loop.clock())
