@@ -60,6 +60,10 @@ HOT = (
     "server/http/request_body.py",
     "server/http/request_head.py",
     "server/http/response.py",
+    "server/throttling/buckets.py",
+    "server/throttling/load_sampler.py",
+    "server/throttling/metered_partition.py",
+    "server/throttling/meters.py",
     "server/usage/counted_partition.py",
     "server/usage/usage.py",
 )

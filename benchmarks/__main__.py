@@ -32,6 +32,7 @@ from . import (
     scans,
     sizes,
     start,
+    throttling,
     turns,
 )
 from .load import require_wrk
@@ -51,6 +52,7 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "isolation": isolation.measure,
     "turns": turns.measure,
     "cpu": cpu.measure,
+    "throttling": throttling.measure,
     "commit": commit.measure,
     "latency": latency.measure,
     "feed": feed.measure,
@@ -58,7 +60,18 @@ PARTS: dict[str, Callable[[Options], None]] = {
     "kafka": kafka.measure,
     "cluster": cluster.measure,
 }
-_WITH_WRK = ("rates", "batches", "sizes", "flat", "scans", "latency", "feed", "history", "cluster")
+_WITH_WRK = (
+    "rates",
+    "batches",
+    "sizes",
+    "flat",
+    "scans",
+    "latency",
+    "feed",
+    "history",
+    "cluster",
+    "throttling",
+)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import http.client
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 TABLE = {
@@ -87,9 +87,9 @@ class Client:
             taken.append(time.perf_counter() - start)
         return min(taken)
 
-    def fill(self, keys: int) -> None:
+    def fill(self, keys: int, table: Mapping[str, object] = TABLE) -> None:
         """Create the table, and put every item that the load uses."""
-        self.call("CreateTable", TABLE)
+        self.call("CreateTable", table)
         while self.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
             time.sleep(0.01)
         self.put_all(keys)

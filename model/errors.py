@@ -229,11 +229,17 @@ class DuplicateItemError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The cancellation reason of one action of a transaction; code "None" for an action without an error."""
+    """The cancellation reason of one action of a transaction; code "None" for an action without an error.
+
+    Attributes:
+        index: The global index without capacity that throttled the action; None if that is the table, or another node
+            throttled it.
+    """
 
     code: str
     message: str | None = None
     item: bytes | None = None
+    index: str | None = None
 
     def body(self) -> dict[str, Any]:
         """Return an entry of CancellationReasons, ready for orjson."""

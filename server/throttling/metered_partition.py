@@ -80,6 +80,8 @@ _ACCOUNT: Final = (
     "Throughput exceeds the current throughput limit for your account. Please contact AWS Support at "
     "https://aws.amazon.com/support to request a limit increase"
 )
+Throttled: TypeAlias = ProvisionedThroughputExceededError | RequestLimitExceededError | ThrottlingError
+
 FindItem: TypeAlias = Callable[[EncodedKey], Stored | None]
 """Returns the present item at a key; UNKNOWN if the partition is not in this process."""
 
@@ -444,7 +446,7 @@ class MeteredPartition:
                 own = meters.own
                 self._take(own, Access.READ, own.at(pk, sk).read, (pk, sk), block * blocks)
 
-    def _write_refusal(self, action: Action) -> RequestError | None:
+    def _write_refusal(self, action: Action) -> Throttled | None:
         """Return the error of an action whose table, or a global index that it may change, has no capacity."""
         meters = self._meters(action.table)
         if meters is None:
@@ -457,7 +459,7 @@ class MeteredPartition:
 
     def _index_refusal(
         self, meters: TableMeters, action: Put | Update | Delete, now_ms: int
-    ) -> RequestError | None:
+    ) -> Throttled | None:
         """Return the error of a write that may change a global index, or capacity partition of it, without capacity."""
         for name, part in meters.indexes.items():
             limit = part.write.limit_at(None, now_ms)
@@ -565,7 +567,7 @@ def item_in(state: PartitionState, key: EncodedKey) -> Stored | None:
     return None if table is None else table.items.get(key[1], key[2])
 
 
-def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit) -> RequestError:
+def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit) -> Throttled:
     """Return DynamoDB's error for a request that a limit refuses."""
     kind, resource = "Table", meters.definition.arn
     if index is not None:
@@ -581,9 +583,10 @@ def _error(meters: TableMeters, access: Access, index: str | None, limit: Limit)
     return ProvisionedThroughputExceededError(_INDEX_PROVISIONED if is_of_index else None, reasons)
 
 
-def _reason(error: RequestError | None) -> Reason:
+def _reason(error: Throttled | None) -> Reason:
     """Return the cancellation reason of an action."""
     if error is None:
         return Reason("None")
     is_provisioned = isinstance(error, ProvisionedThroughputExceededError)
-    return Reason("ProvisionedThroughputExceeded" if is_provisioned else "ThrottlingError", error.message)
+    code = "ProvisionedThroughputExceeded" if is_provisioned else "ThrottlingError"
+    return Reason(code, error.message, index=error.reasons[0]["resource"].partition("/index/")[2] or None)

@@ -253,7 +253,13 @@ class SplitTimer:
         self._step()
 
     def _step(self) -> None:
-        is_over = next(self._look, self) is self
+        try:
+            is_over = next(self._look, self) is self
+        except Exception:
+            logger.exception(
+                "cannot find the capacity partitions to split; the next attempt is in %g s", self._seconds
+            )
+            is_over = True
         if self._timer is not None:
             self._timer = (
                 self._scheduler.call_later(self._seconds, self._begin)

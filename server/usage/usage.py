@@ -241,7 +241,7 @@ class TableUsage(PartUsage):
         elif reason.code == "TransactionConflict":
             self.conflicts.add(1)
         elif reason.code in _THROTTLED_CODES:
-            self._count_throttled(None, pk, is_write=True)
+            self._count_throttled(reason.index, pk, is_write=True)
 
     def settle(self) -> None:
         """Convert the sizes of items that were read and written to units."""

@@ -6,17 +6,23 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Position, Put, Update
-from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused
+from foldb.log.commands import Context, Position, Put, Transact, Update
+from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused, TransactionRefused
 from foldb.materializer.fold.storage import Stored
 from foldb.materializer.partition import Page, QueryRequest
 from foldb.model.capacity_partitions import Boundary
-from foldb.model.errors import ConditionalCheckFailedError, ProvisionedThroughputExceededError, RequestError
+from foldb.model.errors import (
+    ConditionalCheckFailedError,
+    ProvisionedThroughputExceededError,
+    RequestError,
+    TransactionCanceledError,
+)
 from foldb.model.keys import key_hash
 from foldb.model.values import dump
 from foldb.server.throttling.load_sampler import LoadSampler
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
 from foldb.server.throttling.meters import Policy
+from foldb.server.usage.usage import TableUsage
 from tests.support.tables import table_request
 from tests.unit.materializer.ledger import Ledger, define
 from tests.unit.materializer.splitting import split_command
@@ -195,6 +201,24 @@ class Coloured(Metered):
         self.partition.submit(put, 100, lambda outcome, _: answers.append(outcome))
         (answer,) = answers
         return answer.error.fields()["ThrottlingReasons"][0]["reason"] if isinstance(answer, Failed) else None
+
+
+def test_a_transaction_names_the_index_without_capacity() -> None:
+    table = Coloured()
+    table.write("red", 1001)
+    put = Put(table.table, b"new", b"", coloured(b"new", "red"), 100, CONTEXT)
+    answers: list[Outcome] = []
+    table.partition.submit(Transact([put], CONTEXT), 100, lambda outcome, _: answers.append(outcome))
+    usage = TableUsage()
+
+    [refused] = answers
+    assert isinstance(refused, TransactionRefused)
+    assert isinstance(refused.error, TransactionCanceledError)
+    for reason in refused.error.reasons:
+        usage.count_reason(b"new", reason)
+
+    assert (0, 0) == usage.write_throttles.total
+    assert (1, 1) == usage.part("ByColour").write_throttles.total
 
 
 def coloured(pk: bytes, colour: str | None) -> bytes:

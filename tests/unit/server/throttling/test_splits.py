@@ -1,7 +1,8 @@
 """Proposed splits on a clock of the test: a partition's log folds them, and traffic is a list of keys."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from foldb.server.throttling import splits
 from foldb.server.throttling.load_sampler import LoadSampler
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
 from foldb.server.throttling.meters import Access, Policy
-from foldb.server.throttling.splits import SplitPolicy, SplitProposer, stores_of_part
+from foldb.server.throttling.splits import SplitPolicy, SplitProposer, SplitTimer, stores_of_part
 from tests.unit.materializer.ledger import Ledger, define, index_request, put
 from tests.unit.server.routing.fake_partitions import FakePartition
 
@@ -243,6 +244,46 @@ def test_nothing_is_proposed_to_a_full_map(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert 2 == len(own_map(table).partitions)
     assert 1 == server.proposals
+
+
+def test_a_look_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server()
+    table = created(server)
+    fill(server, table, ((f"pk {n}", "a") for n in range(16)))
+    healthy, server.proposer._stores = server.proposer._stores, lambda _: [][0]
+    scheduler = ManualScheduler()
+    SplitTimer(server.proposer, POLICY, lambda: server.ledger.now, scheduler)
+
+    scheduler.run()
+    server.proposer._stores = healthy
+    for _ in range(8):
+        server.ledger.now += POLICY.look_ms
+        scheduler.run()
+
+    assert "the next attempt is in 60 s" in caplog.text
+    assert 1 == server.proposals
+
+
+class ManualScheduler:
+    """Runs the next callback of a timer when the test says so."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[..., object]] = []
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
+        raise NotImplementedError
+
+    def call_later(self, _delay: float, callback: Callable[..., object], *args: Any) -> "ManualScheduler":
+        self._callbacks.append(partial(callback, *args))
+        return self
+
+    def cancel(self) -> None:
+        self._callbacks.clear()
+
+    def run(self) -> None:
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
 
 
 def test_a_year_without_a_reason_has_no_split() -> None:
