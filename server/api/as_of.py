@@ -7,7 +7,8 @@ The handlers are those of the live reads, so an answer has the bytes that it had
 of the request by the names that it uses, and a partition that reads the histories.
 
 A position is exact in its partition, and means the log time of its record in the others. The tables of a request are
-those that its named partition had at the position; those of a time are the catalog's.
+those that its named partition had at the position; those of a time are the catalog's. Several positions are those of a
+live answer, so a consistent read has the transactions that its instant had (materializer/history/decided_parts.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -380,7 +381,7 @@ class PartitionAt:
         since: Since,  # noqa: ARG002  the past does not change
         done: OnFound,
     ) -> None:
-        """Read items; no transaction holds an item of the past."""
+        """Read items as the instant of the request has them."""
         self.get_all(keys, True, cast(OnItems, done))
 
     def query(self, request: QueryRequest, done: OnPage) -> None:

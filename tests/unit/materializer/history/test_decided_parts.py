@@ -1,24 +1,32 @@
-"""Reads at the positions of a live answer show the transactions that were decided there and applied later."""
+"""A read at the positions of a live answer shows the transactions that were decided there and applied later.
+
+random transactions, messages in any order ──► live reads at instants ──► the same reads of the histories
+"""
 
 import random
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Position, Transact
+from foldb.log.commands import Action, Context, Position, Transact
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from foldb.materializer.fold.reads import PageReader
 from foldb.materializer.fold.transactions.decided import decided_effect, decided_effects
-from foldb.materializer.history.epochs import memory_history
-from foldb.materializer.history.history import History, NotFoldedError
+from foldb.materializer.history import follower as follower_module
+from foldb.materializer.history.decided_parts import decided_parts
+from foldb.materializer.history.epochs import Epochs, memory_history, open_history
+from foldb.materializer.history.history import NotFoldedError
 from foldb.materializer.history.reads import read_past
-from foldb.materializer.history.requests import AtInstant, GetItems, PastItems
+from foldb.materializer.history.requests import AtInstant, GetItems, PastItems, PastRead
+from foldb.materializer.history.version_history import VersionedState
+from foldb.materializer.history.version_keys import pack_position
+from foldb.model.values import load
 from tests.unit.materializer.history.past import ListLog
-from tests.unit.materializer.ledger import delete, index_request, put
+from tests.unit.materializer.ledger import define, delete, index_request, put
 from tests.unit.materializer.partitions.cluster import Cluster
-
-Read = GetItems | QueryRequest | ScanRequest
 
 
 @dataclass
@@ -26,121 +34,281 @@ class Answer:
     """A live read of one partition at an instant, and the positions of all partitions."""
 
     partition: int
-    read: Read
+    read: GetItems | QueryRequest | ScanRequest
     found: Page | PastItems
     positions: list[Position]
 
-    def again(self, history: History, index: int | None = None) -> Any:
-        """Read the past at the positions."""
-        own = replace(self.positions[self.partition], index=index)
-        return read_past(history, own, AtInstant(self.read, self.positions), len(self.positions))[0]
+    def again(self, history: Epochs, read: PastRead | None = None) -> Any:
+        """Read the past at the positions, or only at that of the partition."""
+        own = self.positions[self.partition]
+        read = read or AtInstant(self.read, self.positions)
+        return read_past(history.history, own, read, len(self.positions))[0]
 
 
-def positions(cluster: Cluster) -> list[Position]:
-    return [Position(each, len(records) - 1) for each, records in enumerate(cluster.records)]
+class Instants:
+    """A table with a local index in three partitions, and live reads of it."""
 
+    def __init__(self) -> None:
+        self.cluster = Cluster(data=3)
+        by_n = index_request("by-n", "pk", "n", projection="KEYS_ONLY")
+        self.table = self.cluster.create("T", "pk:S sk:N", LocalSecondaryIndexes=[by_n])
+        self.id = self.table.definition.id
+        self.answers: list[Answer] = []
 
-def page(cluster: Cluster, partition: int, read: QueryRequest | ScanRequest) -> Page:
-    """Read a page as server/routing/instant_reads.py does."""
-    state = cluster.states[partition]
-    reader = PageReader(state.tables[read.table], read)
-    for _, effect in decided_effects(cluster.states, partition, read.table):
-        reader.lay(effect, state.limits)
-    found = reader.read(1 << 62)
-    assert found is not None
-    return found
+    def live(self, dice: random.Random, steps: int) -> None:
+        """Write, deliver messages and read at random."""
+        for number in range(steps):
+            if dice.random() < 0.6:
+                chosen = [self._action(dice) for _ in range(dice.randrange(1, 4))]
+                actions = {(each.pk, each.sk): each for each in chosen}
+                token = None if dice.random() < 0.7 else f"token {number}"
+                self.transact(dice.choice(self.cluster.data), list(actions.values()), token)
+            else:
+                self.cluster.write(self._action(dice))
+            for _ in range(dice.randrange(2, 9)):
+                self.cluster.disturb(dice)
+                self.read_all(dice)
+        self.cluster.settle()
 
+    def transact(self, coordinator: int, actions: Sequence[Action], token: str | None = None) -> None:
+        self.cluster.fold(coordinator, Transact(actions, Context("T"), token, b""))
 
-def items(cluster: Cluster, partition: int, read: GetItems) -> PastItems:
-    state, found = cluster.states[partition], []
-    for key in read.keys:
-        decided = decided_effect(cluster.states, partition, key)
+    def _action(self, dice: random.Random) -> Any:
+        key = {"pk": {"S": dice.choice("abcdef")}, "sk": {"N": str(dice.randrange(2))}}
+        if dice.random() < 0.3:
+            return delete(self.table, key)
+        return put(self.table, {**key, "n": {"S": str(dice.randrange(5))}})
+
+    def read_all(self, dice: random.Random) -> None:
+        """Read every partition, preferably the items of transactions that are decided and not applied."""
+        for partition in self.cluster.data:
+            held = self.cluster.states[partition].transactions.held
+            decided = [each for each in held if decided_effect(self.cluster.states, partition, each)]
+            keys = decided or [self._key(dice)]
+            index, pk = dice.choice((None, "by-n")), dice.choice(keys)[1]
+            limit, forward = dice.choice((None, 2)), dice.random() < 0.5
+            for read in (
+                ScanRequest(self.id, index, limit=limit, consistent=True),
+                QueryRequest(self.id, index, pk, b"", None, forward=forward, consistent=True),
+                QueryRequest(self.id, "by-n", pk, b"", None, consistent=True, all_attributes=True),
+                GetItems(keys),
+            ):
+                self.read(partition, read)
+
+    def _key(self, dice: random.Random) -> tuple[int, bytes, bytes]:
+        action = self._action(dice)
+        return self.id, action.pk, action.sk
+
+    def read(self, partition: int, read: GetItems | QueryRequest | ScanRequest) -> Answer:
+        """Read one partition as server/routing/instant_reads.py does."""
+        positions = [Position(each, len(records) - 1) for each, records in enumerate(self.cluster.records)]
+        found = (
+            PastItems([self._item(partition, key) for key in read.keys])
+            if isinstance(read, GetItems)
+            else self._page(partition, read)
+        )
+        self.answers.append(Answer(partition, read, found, positions))
+        return self.answers[-1]
+
+    def _item(self, partition: int, key: tuple[int, bytes, bytes]) -> Any:
+        decided = decided_effect(self.cluster.states, partition, key)
         if decided is None:
-            found.append(state.tables[key[0]].items.get(key[1], key[2]))
-        else:
-            item = getattr(decided[1], "item", None)
-            found.append(None if item is None else (item, decided[1].size))  # type: ignore[union-attr]
-    return PastItems(found)
+            return self.cluster.states[partition].tables[key[0]].items.get(key[1], key[2])
+        effect: Any = decided[1]
+        return (effect.item, effect.size) if hasattr(effect, "item") else None
+
+    def _page(self, partition: int, read: QueryRequest | ScanRequest) -> Page:
+        state = self.cluster.states[partition]
+        reader = PageReader(state.tables[read.table], read)
+        for _, effect in decided_effects(self.cluster.states, partition, read.table):
+            reader.lay(effect, state.limits)
+        found = reader.read(1 << 62)
+        assert found is not None
+        return found
+
+    def decided(self, key: dict[str, Any], item: dict[str, Any]) -> int:
+        """Commit a put of `item` that the partition of its key does not apply; return that partition."""
+        cluster, action = self.cluster, put(self.table, item)
+        here = cluster.home(action)
+        other = put(self.table, key)
+        coordinator = cluster.home(other)
+        assert here != coordinator
+        self.transact(coordinator, [other, action])
+        self.deliver(coordinator, here)
+        self.deliver(here, coordinator)
+        assert decided_effect(cluster.states, here, (self.id, action.pk, action.sk))
+        return here
+
+    def deliver(self, sender: int, receiver: int) -> None:
+        """Deliver all messages, and acknowledge them."""
+        for relay in list(self.cluster.states[sender].outboxes[receiver].unacknowledged):
+            self.cluster.deliver(relay, receiver)
+        self.cluster.acknowledge(sender, receiver)
+
+    def histories(self, **settings: Any) -> list[Epochs]:
+        """Return the history of each partition."""
+        found = []
+        for partition, records in enumerate(self.cluster.records):
+            found.append(memory_history(ListLog(records), partition, **settings))
+            found[-1].catch_up()
+        return found
 
 
-def reads(dice: random.Random, table: int, pk: bytes) -> list[Read]:
-    of, forward = dice.choice((None, "by-n")), dice.random() < 0.5
-    return [
-        ScanRequest(table, of, limit=dice.choice((None, 2)), consistent=True),
-        QueryRequest(table, of, pk, b"", None, forward=forward, consistent=True),
-        QueryRequest(table, "by-n", pk, b"", None, consistent=True, all_attributes=True),
-    ]
-
-
-def histories(cluster: Cluster, floor: float) -> list[History]:
-    found = []
-    for partition, records in enumerate(cluster.records):
-        epochs = memory_history(ListLog(records), partition, floor=floor)
-        epochs.catch_up()
-        found.append((epochs, epochs.history))
-    return [_Caught(*each) for each in found]
-
-
-class _Caught:
-    """A history that builds an epoch that a read needs."""
-
-    def __init__(self, epochs: Any, history: Any) -> None:
-        self.epochs, self.history = epochs, history
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.history, name)
-
-    def at(self, cut: Any) -> Any:
-        try:
-            return self.history.at(cut)
-        except NotFoldedError:
-            self.epochs.catch_up()
-            return self.history.at(cut)
+def item(pk: str, sk: int = 0) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"N": str(sk)}, "n": {"S": "1"}}
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_instant_is_read_again_at_its_positions(seed: int, floor: float) -> None:
-    dice = random.Random(f"instant {seed}")
-    cluster = Cluster(data=3)
-    by_n = index_request("by-n", "pk", "n", projection="KEYS_ONLY")
-    table = cluster.create("T", "pk:S sk:N", LocalSecondaryIndexes=[by_n])
-    table_id = table.definition.id
-    answers: list[Answer] = []
+    instants = Instants()
+    instants.live(random.Random(f"instant {seed}"), steps=40)
 
-    def action() -> Any:
-        key = {"pk": {"S": dice.choice("abcdef")}, "sk": {"N": str(dice.randrange(2))}}
-        if dice.random() < 0.3:
-            return delete(table, key)
-        return put(table, {**key, "n": {"S": str(dice.randrange(5))}})
+    past, differing = instants.histories(floor=floor), 0
+    for answer in instants.answers:
+        history = past[answer.partition]
+        assert answer.found == answer.again(history), answer
+        differing += answer.found != answer.again(history, answer.read)
 
-    def store() -> None:
-        for partition in cluster.data:
-            held = list(cluster.states[partition].transactions.held)
-            laid = [each for each in held if decided_effect(cluster.states, partition, each)]
-            pk = dice.choice(laid)[1] if laid else action().pk
-            at = positions(cluster)
-            for read in reads(dice, table_id, pk):
-                answers.append(Answer(partition, read, page(cluster, partition, read), at))  # type: ignore[arg-type]
-            get = GetItems(laid or [(table_id, pk, action().sk)])
-            answers.append(Answer(partition, get, items(cluster, partition, get), at))
+    assert differing > 10, "many answers have a transaction that is not applied"
 
-    for number in range(50):
-        if dice.random() < 0.6:
-            actions = {(each.pk, each.sk): each for each in (action() for _ in range(3))}
-            token = None if dice.random() < 0.7 else f"token {number}"
-            transact = Transact(list(actions.values()), Context("T"), token, b"")
-            cluster.fold(dice.choice(cluster.data), transact)
-        else:
-            cluster.write(action())
-        for _ in range(dice.randrange(2, 9)):
-            cluster.disturb(dice)
-            store()
-    cluster.settle()
 
-    past = histories(cluster, floor)
-    plain = 0
-    for answer in answers:
-        assert answer.found == answer.again(past[answer.partition]), answer
-        own = answer.positions[answer.partition]
-        plain += answer.found != read_past(past[answer.partition], own, answer.read, cluster.partitions)[0]
-    assert plain > 10, "many differ without the decided transactions"
+@pytest.mark.parametrize("seed", range(2))
+def test_a_stop_between_prepare_and_commit_loses_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_CHECKPOINT_RECORDS", 7)
+    dice, instants = random.Random(f"stopped instant {seed}"), Instants()
+    instants.live(dice, steps=25)
+
+    for partition in instants.cluster.data:
+        records, end = instants.cluster.records[partition], 1
+        while end < len(records):
+            history = open_history(tmp_path, ListLog(records[:end]), partition)
+            history.catch_up()
+            history.abandon() if dice.random() < 0.5 else history.close()
+            end += dice.randrange(1, 9)
+        history = open_history(tmp_path, ListLog(records), partition)
+        history.catch_up()
+        for answer in instants.answers:
+            if answer.partition == partition:
+                assert answer.found == answer.again(history), answer
+        history.close()
+
+
+def test_an_instant_waits_for_the_decision() -> None:
+    """A part that is prepared in the last folded record may be decided at the coordinator's position."""
+    instants = Instants()
+    here = instants.decided(item("a"), item("b"))
+    coordinator = instants.cluster.home(put(instants.table, item("a")))
+    answer = instants.read(here, ScanRequest(instants.id, None, consistent=True))
+    [early] = instants.histories()[here : here + 1]
+
+    with pytest.raises(NotFoldedError):
+        answer.again(early)
+    others = [each for each in answer.positions if each.partition != coordinator]
+    found = answer.again(early, AtInstant(answer.read, others))
+    assert answer.again(early, answer.read) == found, "no transaction of another coordinator is prepared"
+
+    instants.cluster.settle()
+    early.catch_up()
+    assert [load(each) for each in answer.again(early).items] == [item("b")]
+
+
+def test_an_instant_has_the_item_of_a_table_deleted_since() -> None:
+    """The Commit writes no version, because the table is deleted before it arrives."""
+    instants = Instants()
+    here = instants.decided(item("a"), item("b"))
+    answer = instants.read(here, ScanRequest(instants.id, None, consistent=True))
+    instants.cluster.define(define("DeleteTable", instants.id, {"TableName": "T"}))
+    instants.deliver(0, here)
+    assert instants.id not in instants.cluster.states[here].tables
+    instants.cluster.settle()
+
+    found = answer.again(instants.histories()[here])
+
+    assert answer.found == found
+    assert [item("b")] == [load(each) for each in found.items]
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_page_that_ends_early_has_no_laid_item_twice(forward: bool) -> None:
+    """A page ends after it has looked at many versions. The laid items after its last key are on the next pages."""
+    instants = Instants()
+    for number in range(40):
+        for write in (put, delete):
+            key = item("b", number) if write is put else {"pk": {"S": "b"}, "sk": {"N": str(number)}}
+            instants.cluster.write(write(instants.table, key))
+    actions = [
+        put(instants.table, item("a")),
+        *(put(instants.table, item("b", each)) for each in range(0, 50, 7)),
+    ]
+    here, coordinator = instants.cluster.home(actions[1]), instants.cluster.home(actions[0])
+    instants.transact(coordinator, actions)
+    instants.deliver(coordinator, here)
+    instants.deliver(here, coordinator)
+    query = QueryRequest(instants.id, None, b"b", b"", None, forward=forward, consistent=True)
+    expected = instants.read(here, query)
+    instants.cluster.settle()
+    history, positions = instants.histories()[here], expected.positions
+
+    found: list[bytes] = []
+    sizes: list[int] = []
+    start: bytes | None = None
+    while True:
+        state = history.history.at(positions[here])
+        assert isinstance(state, VersionedState)
+        state.lay_decided(positions)
+        query.start = start
+        page = state.read_page(query, looks=25)
+        found += page.items
+        sizes.append(page.count)
+        if page.last is None:
+            break
+        start = put(instants.table, load(page.last)).sk
+
+    assert isinstance(expected.found, Page)
+    assert 8 == len(found)
+    assert expected.found.items == found
+    assert len(sizes) >= 2
+
+
+class Steps:
+    """A storage that counts the steps of its cursors over rows."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def rows(self) -> Any:
+        return _StepCursor(self, self._engine.rows())
+
+
+class _StepCursor:
+    def __init__(self, steps: Steps, cursor: Any) -> None:
+        self._steps = steps
+        self._cursor = cursor
+
+    def __getattr__(self, name: str) -> Any:
+        self._steps.count += name in ("seek", "seek_back", "next")
+        return getattr(self._cursor, name)
+
+
+def test_an_instant_looks_at_few_parts_of_a_long_history() -> None:
+    instants = Instants()
+    for number in range(100):
+        here = instants.decided(item("a", number), item("b", number))
+        if number == 50:
+            answer = instants.read(here, GetItems([(instants.id, b"b", b"")]))
+        instants.cluster.settle()
+    history = instants.histories()[here].newest
+    assert history is not None
+    cut = pack_position(answer.positions[here].offset, None)
+    everything = dict.fromkeys(instants.cluster.data, 1 << 60)
+    steps = Steps(history.engine)
+
+    assert 1 == len(list(decided_parts(steps, cut, everything)))  # type: ignore[arg-type]
+
+    assert steps.count < 20
