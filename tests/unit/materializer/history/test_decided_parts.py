@@ -309,6 +309,6 @@ def test_an_instant_looks_at_few_parts_of_a_long_history() -> None:
     everything = dict.fromkeys(instants.cluster.data, 1 << 60)
     steps = Steps(history.engine)
 
-    assert 1 == len(list(decided_parts(steps, cut, everything)))  # type: ignore[arg-type]
+    assert 1 == len(list(decided_parts(steps, cut, everything)))
 
     assert steps.count < 20
