@@ -290,7 +290,7 @@ BUGS = [
         """
 @ materializer/history/past_store.py
          if looks is not None and not looks.take(looked):
--            looks.stopped_at = stored or _oldest(cursor, key)
+-            looks.stop(key, stored or _oldest(cursor, key))
 -            return
 -
 -

@@ -127,9 +127,9 @@ BUGS = [
         "a write costs the least that it can",
         """
 @ server/throttling/metered_partition.py
--                    (old is not None and old[1] > paid)
--                    or (new is not None and new[1] > paid)
-+                    paid == 0
+-                (old is not None and old[1] > paid)
+-                or (new is not None and new[1] > paid)
++                paid == 0
 """,
         METERED,
     ),

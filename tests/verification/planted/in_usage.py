@@ -59,7 +59,7 @@ BUGS = [
         """
 @ server/usage/alarm_service.py
          if self._has_trigger(name):
--            await self._triggers.remove(trigger_name(name), context)
+-            await self._triggers().remove(trigger_name(name), context)
 +            pass
 """,
         ALARMS,
