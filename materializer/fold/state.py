@@ -184,6 +184,7 @@ class PartitionState:
         jobs: The jobs of the last 90 days by ARN, at the catalog, in the order in which they began.
         new_store: Makes the stores of new tables and indexes.
         unsettled: The ids of tables that are not ACTIVE or have an index that is not filled.
+        expiring: The ids of tables that have a time-to-live attribute.
         sorted_names: The names of all tables.
         redefined: By id, the tables that the last record created, changed or deleted, with the definition before it.
         dropped: The stores that the last record removed from the state.
@@ -216,6 +217,7 @@ class PartitionState:
     partitions: int = field(init=False, default=1)
     slots: range = field(init=False, default=slots_of(0, 1))
     unsettled: set[int] = field(init=False, default_factory=set)
+    expiring: set[int] = field(init=False, default_factory=set)
     sorted_names: list[str] = field(init=False, default_factory=list)
     redefined: dict[int, TableDefinition | None] = field(init=False, default_factory=dict)
     dropped: list[Store] = field(init=False, default_factory=list)
@@ -262,6 +264,10 @@ class PartitionState:
     def _redefine(self, table_id: int, before: TableDefinition | None, after: TableDefinition | None) -> None:
         """Keep the facts about all tables that no request can afford to collect from each of them."""
         self.redefined.setdefault(table_id, before)
+        if after is not None and after.ttl_attribute is not None:
+            self.expiring.add(table_id)
+        else:
+            self.expiring.discard(table_id)
         if before is None and after is not None:
             insort(self.sorted_names, after.name)
         elif before is not None and after is None:

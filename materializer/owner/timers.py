@@ -290,7 +290,7 @@ class Sweep:
             self._timer = self._scheduler.call_later(seconds, call)
 
     def _begin(self) -> None:
-        self._tables = sorted(self._state.tables, reverse=True)
+        self._tables = sorted(self._state.expiring, reverse=True)
         self._cursor = None
         self._step()
 

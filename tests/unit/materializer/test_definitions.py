@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from foldb.log.commands import Backfill, Settle
+from foldb.log.commands import Backfill, DefineTable, Settle
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.load import load
 from foldb.materializer.fold.outcomes import Completed, Refused, Skipped, TableDefined
+from foldb.materializer.fold.state import Table
 from foldb.model.errors import ResourceInUseError
 from foldb.model.throughput import units_of
 from tests.unit.materializer.ledger import CONTEXT, Ledger, define, index_request, put, table_request
@@ -76,6 +77,42 @@ def test_units_of_the_account_follow_every_definition() -> None:
     assert (11, 5) == ledger.state.units_of_others(None)
     assert (11, 5) == units_of(table.definition for table in ledger.state.tables.values())
     assert (11, 5) == load(dump(ledger.state)).units_of_others(None)
+
+
+def test_tables_with_a_time_to_live_follow_every_definition() -> None:
+    ledger = Ledger()
+    cars, bikes = ledger.create("Cars"), ledger.create("Bikes")
+    ledger.create("Boats")
+    for table in (cars, bikes):
+        ledger.fold(_expiry_of(table, enabled=True))
+    enabled = set(ledger.state.expiring)
+
+    ledger.fold(_expiry_of(cars, enabled=False))
+    reloaded = load(dump(ledger.state)).expiring
+    ledger.fold(define("DeleteTable", bikes.definition.id, {"TableName": "Bikes"}))
+
+    assert {cars.definition.id, bikes.definition.id} == enabled
+    assert {bikes.definition.id} == reloaded
+    assert set() == ledger.state.expiring
+
+
+def test_names_of_tables_are_in_order_after_every_definition() -> None:
+    ledger = Ledger()
+    for name in ("Cars", "Bikes", "Planes", "Boats"):
+        ledger.create(name)
+    cars = ledger.state.table_named("Cars")
+    assert cars is not None
+
+    ledger.fold(define("DeleteTable", cars.definition.id, {"TableName": "Cars"}))
+
+    assert ["Bikes", "Boats", "Planes"] == ledger.state.sorted_names
+    assert ["Bikes", "Boats", "Planes"] == load(dump(ledger.state)).sorted_names
+
+
+def _expiry_of(table: Table, *, enabled: bool) -> DefineTable:
+    setting = {"Enabled": enabled, "AttributeName": "at"}
+    request = {"TableName": table.definition.name, "TimeToLiveSpecification": setting}
+    return define("UpdateTimeToLive", table.definition.id, request)
 
 
 def _units(read: int, write: int) -> dict[str, int]:
