@@ -8,7 +8,7 @@ Counters have integers: half units, and microseconds. A metric divides them by i
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...materializer.fold.state import PartitionState
 from ...model.tables import IndexDefinition, TableDefinition
@@ -62,6 +62,10 @@ def prometheus_name(metric: str) -> str:
     return name if METRICS[metric].is_gauge else f"{name}_total"
 
 
+_Counted: TypeAlias = tuple[Counter, str, str, str, str]
+"""A counter and the dimensions of its Series."""
+
+
 class NodeMetrics:
     """The metrics of the requests that this node received.
 
@@ -86,10 +90,8 @@ class NodeMetrics:
         self.settle()
         begin_ms = _minute_of(now_ms)
         if begin_ms > self._begin_ms:  # a clock that is set back continues the minute
-            self._minutes.add(Minute(self._begin_ms, dict(self._present())))
+            self._minutes.add(Minute(self._begin_ms, dict(self._present(Counter.close))))
             self._begin_ms = begin_ms
-            for _, counter in self._counters():
-                counter.close()
             for each in self.operations.values():
                 each.latencies.close()
 
@@ -98,28 +100,32 @@ class NodeMetrics:
         self.settle()
         minutes = list(self._minutes.between(begin_ms, end_ms))
         if begin_ms <= self._begin_ms < end_ms:
-            minutes.append(Minute(self._begin_ms, dict(self._present())))
+            minutes.append(Minute(self._begin_ms, dict(self._present(Counter.present))))
         return minutes
 
     def totals(self) -> Iterator[tuple[Series, float]]:
         """Yield the sums since the start, and the gauges."""
         self.settle()
-        for series, counter in self._counters():
+        for counter, metric, table, index, operation in self._counters():
+            series = Series(metric, table, index, operation)
             yield series, counter.total[0] / METRICS[series.metric].scale
         yield from self._gauges()
 
-    def _present(self) -> Iterator[tuple[Series, Statistics]]:
-        """Yield the statistics of the present minute."""
-        for series, counter in self._counters():
-            if (present := counter.present()) is not None:
-                yield series, present
+    def _present(
+        self, statistics: Callable[[Counter], Statistics | None]
+    ) -> Iterator[tuple[Series, Statistics]]:
+        """Yield the statistics of the present minute. `statistics` returns those of a counter, and may close it."""
+        for counter, metric, table, index, operation in self._counters():
+            if counter.samples and (present := statistics(counter)) is not None:
+                yield Series(metric, table, index, operation), present
         for (operation, table), each in self.operations.items():
             if each.latencies.minute is not None:
                 yield Series(LATENCY, table, operation=operation), each.latencies.minute
         for series, value in self._gauges():
             yield series, Statistics(value, 1, value, value)
 
-    def _counters(self) -> Iterator[tuple[Series, Counter]]:
+    def _counters(self) -> Iterator[_Counted]:
+        """Yield all counters. Few have samples, so the Series of one is made where it is needed."""
         for table_id, usage in self._usage.items():
             table = self._state.tables.get(table_id)
             if table is None:
@@ -129,14 +135,14 @@ class NodeMetrics:
             for index, part in usage.indexes.items():
                 if table.definition.index(index) is not None:  # else it is deleted
                     yield from _of_part(part, name, index)
-            yield Series("ConditionalCheckFailedRequests", name), usage.failed_conditions
-            yield Series("TransactionConflict", name), usage.conflicts
-            yield Series("ReturnedItemCount", name, operation="Query"), usage.queried
-            yield Series("ReturnedItemCount", name, operation="Scan"), usage.scanned
+            yield usage.failed_conditions, "ConditionalCheckFailedRequests", name, "", ""
+            yield usage.conflicts, "TransactionConflict", name, "", ""
+            yield usage.queried, "ReturnedItemCount", name, "", "Query"
+            yield usage.scanned, "ReturnedItemCount", name, "", "Scan"
         for (operation, name), each in self.operations.items():
-            yield Series("ThrottledRequests", name, operation=operation), each.throttled
-            yield Series("SystemErrors", name, operation=operation), each.system_errors
-        yield Series("UserErrors"), self.operations.user_errors
+            yield each.throttled, "ThrottledRequests", name, "", operation
+            yield each.system_errors, "SystemErrors", name, "", operation
+        yield self.operations.user_errors, "UserErrors", "", "", ""
 
     def _gauges(self) -> Iterator[tuple[Series, int]]:
         for table in self._state.tables.values():
@@ -151,11 +157,11 @@ class NodeMetrics:
                 yield Series("ProvisionedWriteCapacityUnits", definition.name, index_name), write
 
 
-def _of_part(part: PartUsage, table: str, index: str) -> Iterator[tuple[Series, Counter]]:
-    yield Series("ConsumedReadCapacityUnits", table, index), part.reads
-    yield Series("ConsumedWriteCapacityUnits", table, index), part.writes
-    yield Series("ReadThrottleEvents", table, index), part.read_throttles
-    yield Series("WriteThrottleEvents", table, index), part.write_throttles
+def _of_part(part: PartUsage, table: str, index: str) -> Iterator[_Counted]:
+    yield part.reads, "ConsumedReadCapacityUnits", table, index, ""
+    yield part.writes, "ConsumedWriteCapacityUnits", table, index, ""
+    yield part.read_throttles, "ReadThrottleEvents", table, index, ""
+    yield part.write_throttles, "WriteThrottleEvents", table, index, ""
 
 
 def by_period(minutes: list[Minute], period_ms: int) -> dict[Series, dict[int, Statistics]]:
