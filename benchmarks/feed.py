@@ -3,13 +3,17 @@
     read         GetRecords by one reader that is far behind, over one connection
     delivered    into a Python function that receives batches, from the trim horizon on
     latency      from an acknowledged put to the first line of the function, for puts one after another
-    writers      puts per second with no reader, one reader, eight readers, and a stuck trigger, in turn
+    writers      puts per second, and the server's processor time per put, with no reader, one reader, eight readers, a
+                 trigger of an empty function and a stuck trigger, in turn (also as the part `readers`)
 
-Ratios are from one run, in which the variants alternate, so that other load on the machine affects all alike.
+Ratios are from one run, in which the variants alternate, so that other load on the machine affects all alike. Readers
+and the processes of triggers share caches and cores with the server: "another process" shows that share of their cost.
 """
 
 import re
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,11 +26,13 @@ from . import load
 from .options import Options
 from .peers import FOLDB, Peer, Running, foldb_command, running, temporary_folder
 from .requests import PER_COLLECTION, TABLE, Client, item, orders
-from .tables import at_least, show
+from .tables import at_least, at_most, show
 
 GOAL_READ = 20_000
 GOAL_DELIVERED = 10_000
 GOAL_WRITERS = 0.95
+GOAL_ONE = 1.05  # the server's processor time per put, beside that without a reader
+GOAL_MORE = 1.1
 _STREAMED = TABLE | {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}}
 _STREAMS = "DynamoDBStreams_20120810"
 _BATCH = 1000
@@ -47,6 +53,9 @@ def count(changes: list[Change]) -> None:
 def note(change: Change) -> None:
     os.write(OUT, f"{{time.monotonic()}} {{change.keys['pk']}}\\n".encode())
 
+def empty(changes: list[Change]) -> None:
+    pass
+
 def stuck(changes: list[Change]) -> None:
     time.sleep(3600)
 """
@@ -63,7 +72,7 @@ def measure(options: Options) -> None:
             ["", "p50 ms", "p99 ms"],
             [_latency(server, options.keys // 4)],
         )
-    _measure_writers(options)
+    measure_readers(options)
 
 
 @dataclass
@@ -241,6 +250,18 @@ def _latency(server: Served, puts: int) -> list[str]:
     return [f"{puts} puts, one at a time", *(f"{each:.2f}" for each in cuts)]
 
 
+_BURN = """
+import time, zlib
+
+data = bytes(100_000)
+while True:
+    end = time.perf_counter() + 0.002
+    while time.perf_counter() < end:
+        zlib.crc32(data)
+    time.sleep(0.004)
+"""
+
+
 @dataclass(frozen=True)
 class Round:
     """The figures of one round: puts per second, server time per put, and the records of each reader."""
@@ -251,32 +272,61 @@ class Round:
     read: float
 
 
-def _measure_writers(options: Options) -> None:
-    """Measure each variant on a server of its own. The variants alternate, round by round."""
-    layouts = {"no reader": 0, "one reader": 1, f"{_READERS} readers": _READERS, "a stuck trigger": 0}
-    found: dict[str, list[Round]] = {name: [] for name in layouts}
+@dataclass(frozen=True)
+class Variant:
+    """What reads the changes while puts are measured, and the goal for the processor time per put."""
+
+    name: str
+    readers: int = 0
+    function: str | None = None
+    goal: float | None = None
+    is_burning: bool = False
+
+
+_ALONE = Variant("no reader")
+_VARIANTS = (
+    _ALONE,
+    Variant("no reader, another process", is_burning=True),
+    Variant("one reader", 1, goal=GOAL_ONE),
+    Variant(f"{_READERS} readers", _READERS, goal=GOAL_MORE),
+    Variant("a trigger: an empty function", function="empty", goal=GOAL_MORE),
+    Variant("a trigger: a stuck function", function="stuck"),
+)
+
+
+def measure_readers(options: Options) -> None:
+    """Measure each variant on a server of its own. The variants alternate, round by round, after one of a second."""
+    found: dict[Variant, list[Round]] = {variant: [] for variant in _VARIANTS}
     connections = options.connections[min(1, len(options.connections) - 1)]
     with ExitStack() as stack:
         servers = {
-            name: stack.enter_context(_server(replace(options, port=options.port + place), filled=False))
-            for place, name in enumerate(layouts)
+            variant: stack.enter_context(_server(replace(options, port=options.port + place), filled=False))
+            for place, variant in enumerate(_VARIANTS)
         }
-        servers["a stuck trigger"].subscribe("stuck", "stuck")
+        for variant, server in servers.items():
+            if variant.function is not None:
+                server.subscribe(variant.function, variant.function)
+            _round(server, variant, replace(options, seconds=1), connections)
         for _ in range(options.rounds):
-            for name, readers in layouts.items():
-                found[name].append(_round(servers[name], readers, options, connections))
-    alone = _median(found["no reader"], "puts")
+            for variant, server in servers.items():
+                found[variant].append(_round(server, variant, options, connections))
+    alone = found[_ALONE]
     rows = []
-    for name, rounds in found.items():
+    for variant, rounds in found.items():
         puts, p99, cpu, read = (_median(rounds, each) for each in ("puts", "p99", "cpu_us", "read"))
-        ratio = "" if name == "no reader" else at_least(puts / alone, GOAL_WRITERS)
-        rows.append([name, f"{puts:,.0f}", f"{p99:.2f}", f"{cpu:.0f}", f"{read:,.0f}", ratio])
-    columns = ["", "puts/s", "p99 ms", "server's us a put", "each reader's changes/s", "beside no reader"]
+        ratio = "" if variant is _ALONE else at_least(puts / _median(alone, "puts"), GOAL_WRITERS)
+        # Of the same round: the speed of a shared machine changes from round to round.
+        cost = statistics.median(
+            one.cpu_us / before.cpu_us for one, before in zip(rounds, alone, strict=True)
+        )
+        shown = f"{cost:.2f}" if variant.goal is None else at_most(cost, variant.goal)
+        rows.append([variant.name, f"{puts:,.0f}", ratio, f"{p99:.2f}", f"{cpu:.0f}", shown, f"{read:,.0f}"])
+    columns = ["", "puts/s", "ratio", "p99 ms", "server's us a put", "ratio", "each reader's changes/s"]
     show(f"feed: puts beside readers, {connections} connections", columns, rows)
 
 
-def _round(server: Served, readers: int, options: Options, connections: int) -> Round:
-    with _following(server, readers) as following:
+def _round(server: Served, variant: Variant, options: Options, connections: int) -> Round:
+    with _following(server, variant.readers) as following, _burning(variant.is_burning):
         before, start = server.running.cpu_seconds(), time.perf_counter()
         rate = load.rate(
             server.running.url, "fresh", keys=options.keys, seconds=options.seconds, connections=connections
@@ -285,6 +335,20 @@ def _round(server: Served, readers: int, options: Options, connections: int) -> 
         cpu = server.running.cpu_seconds() - before
         read = statistics.mean(reader.read for reader in following) / took if following else 0.0
     return Round(rate.requests, rate.p99, 1e6 * cpu / (rate.requests * options.seconds), read)
+
+
+@contextmanager
+def _burning(is_wanted: bool) -> Iterator[None]:
+    """Run a process that uses a third of a processor, as the worker process of a trigger does."""
+    if not is_wanted:
+        yield
+        return
+    process = subprocess.Popen([sys.executable, "-c", _BURN])  # noqa: S603 -- our own program
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _median(rounds: list[Round], name: str) -> float:
