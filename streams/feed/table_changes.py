@@ -57,7 +57,7 @@ class TableChanges:
         self.shard_starts: list[ShardStart] = segments.shard_starts()
         self._sums = [
             0
-        ]  # of the images before each change in `recent`, as far as it was read; from any number on
+        ]  # of the images before each change in `recent`, and of all; from any number on
         self._stream = -1
         self._shard_end_ms = 0  # a change at this log time or later begins another shard
 
@@ -72,7 +72,9 @@ class TableChanges:
             self._begin_shard(change, window)
         self.recent.append(change)
         old, new = change.old, change.new  # as images_of, without a call
-        size = CHANGE_BYTES + (0 if old is None else len(old)) + (0 if new is None else len(new))
+        images = (0 if old is None else len(old)) + (0 if new is None else len(new))
+        self._sums.append(self._sums[-1] + images)
+        size = CHANGE_BYTES + images
         self.recent_bytes += size
         self.unsent_bytes += size
 
@@ -157,7 +159,7 @@ class TableChanges:
         if count:
             self.recent_after = self.recent[count - 1].sequence_number
             del self.recent[:count]
-            self._sums = self._sums[count:] or [0]
+            del self._sums[:count]
 
     # Reading memory
 
@@ -184,14 +186,9 @@ class TableChanges:
     def _end_of_page(self, first: int, end: int, size: int) -> int:
         """Return the end of a page that begins at an index: it has `size` bytes of images at most, or one change.
 
-        The sums of sizes are extended by reads alone. A write does not pay for them, and one reader pays for all.
+        The changes are not touched: by the time of a read they have left the processor's cache.
         """
         sums = self._sums
-        if len(sums) <= end:
-            total = sums[-1]
-            for change in self.recent[len(sums) - 1 : end]:
-                total += images_of(change)
-                sums.append(total)
         fitting = bisect_right(sums, sums[first] + size, lo=first, hi=end + 1) - 1
         return min(end, max(fitting, first + 1))
 
