@@ -1,12 +1,12 @@
 """Measure the processor time that `foldb serve --throttle` adds to a request.
 
-Two servers, with and without it, take turns, so that other programs disturb both alike. Their table has more throughput
-than the load, so no request is throttled. PYTHONPATH selects another build:
+Two servers, with and without it, take turns, second by second, and the least time of each counts: other programs
+disturb both alike. Their table has more throughput than the load, so no request is throttled. PYTHONPATH
+selects another build:
 
     PYTHONPATH=build/compiled python -m benchmarks throttling
 """
 
-import statistics
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -39,10 +39,11 @@ def measure(options: Options) -> None:
                 client.fill(options.keys, _TABLE)
         for operation, name in _NAMES.items():
             rounds = [
-                [_cpu_us(server, operation, options) for server in servers] for _ in range(options.rounds)
+                [_cpu_us(server, operation, options) for server in servers]
+                for _ in range(options.rounds * options.seconds)
             ]
-            without, throttled = (statistics.median(times) for times in zip(*rounds, strict=True))
-            ratio = statistics.median(pair[1] / pair[0] for pair in rounds)
+            without, throttled = map(min, zip(*rounds, strict=True))
+            ratio = throttled / without
             shown = at_most(ratio, GOAL) if operation in _GOALS else f"{ratio:.2f}"
             rows.append([name, f"{without:.1f}", f"{throttled:.1f}", shown])
     columns = ["", "CPU µs a request", "with --throttle", "ratio"]
@@ -54,9 +55,7 @@ def _throttled(port: int, folder: Path) -> list[str]:
 
 
 def _cpu_us(server: Running, operation: str, options: Options) -> float:
-    """Return the processor time of one request, in microseconds."""
+    """Return the processor time of one request in a second under load, in microseconds."""
     before = server.cpu_seconds()
-    found = load.rate(
-        server.url, operation, keys=options.keys, seconds=options.seconds, connections=_CONNECTIONS
-    )
-    return 1e6 * (server.cpu_seconds() - before) / (found.requests * options.seconds)
+    found = load.rate(server.url, operation, keys=options.keys, seconds=1, connections=_CONNECTIONS)
+    return 1e6 * (server.cpu_seconds() - before) / found.requests

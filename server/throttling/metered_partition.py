@@ -229,7 +229,13 @@ class MeteredPartition:
         index = request.index if request.index in meters.indexes else None
         part = meters.own if index is None else meters.indexes[index]
         bucket = None if first is None else part.at(*first).read
-        limit = part.read.limit_at(bucket, self._now_ms())
+        limit = None
+        if bucket is None:
+            limit = part.read.limit_at(None, self._now_ms())
+        elif not bucket.left:
+            limit = part.read.next_limit_at(bucket, self._now_ms())
+            if limit is None:
+                part.read.lease(bucket)
         if limit is None:
             # Of a local index the key's second part is no sort key of the table.
             is_local = first is not None and index is None and request.index is not None
@@ -350,10 +356,8 @@ class MeteredPartition:
 
         Return the limit that refuses the request, if one does.
         """
-        meter, now_ms = part.meter(access), self._now_ms()
-        meter.refill(now_ms)
-        meter.end_lease(bucket)
-        limit = meter.limit_at(bucket, now_ms)
+        meter = part.meter(access)
+        limit = meter.next_limit_at(bucket, self._now_ms())
         if limit is None:
             meter.take(half_units * HALF_UNIT, bucket)
         self._count(part, access, bucket, key, half_units)
@@ -383,10 +387,14 @@ class MeteredPartition:
         half_units: int,
     ) -> None:
         """Take half units of a request that was admitted; a negative number returns a part of them."""
+        if bucket is not None and 0 <= half_units <= bucket.left:
+            bucket.left -= half_units
+            return
         meter, now_ms = part.meter(access), self._now_ms()
         meter.refill(now_ms)
         if bucket is not None:
             bucket.refill(now_ms)
+            meter.end_lease(bucket)
         meter.take(half_units * HALF_UNIT, bucket)
         if bucket is not None and key is not None:
             self._count(part, access, bucket, key, half_units)

@@ -177,6 +177,12 @@ class Meter:
                 return Limit.KEY_RANGE
         return None
 
+    def next_limit_at(self, partition: PartitionBucket, now_ms: int) -> Limit | None:
+        """End the lease of a capacity partition, and return the limit that refuses a request now."""
+        self.refill(now_ms)
+        self.end_lease(partition)
+        return self.limit_at(partition, now_ms)
+
     def lease(self, partition: PartitionBucket) -> None:
         """Lease the capacity of the requests until the next sample, unless a bucket is low."""
         half_units = partition.sampled_at - partition.unsampled

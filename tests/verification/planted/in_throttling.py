@@ -145,10 +145,10 @@ BUGS = [
     bug(
         "a lease ends before its capacity could fill the bucket",
         """
-@ server/throttling/metered_partition.py
--        meter.refill(now_ms)
--        meter.end_lease(bucket)
-+        meter.end_lease(bucket)
+@ server/throttling/meters.py
+-        self.refill(now_ms)
+-        self.end_lease(partition)
++        self.end_lease(partition)
 """,
         LEASES,
     ),
