@@ -55,9 +55,7 @@ class TableChanges:
         self.next_trim_ms = 0
         self.segments = segments
         self.shard_starts: list[ShardStart] = segments.shard_starts()
-        self._sums = [
-            0
-        ]  # of the images before each change in `recent`, and of all; from any number on
+        self._sums = [0]  # of the images before each change in `recent`, and of all; from any number on
         self._stream = -1
         self._shard_end_ms = 0  # a change at this log time or later begins another shard
 
