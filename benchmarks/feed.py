@@ -5,6 +5,7 @@
     latency      from an acknowledged put to the first line of the function, for puts one after another
     writers      puts per second, and the server's processor time per put, with no reader, one reader, eight readers, a
                  trigger of an empty function and a stuck trigger, in turn (also as the part `readers`)
+    records      the server's time per record that eight readers read one after another, on a short and a long stream
 
 Ratios are from one run, in which the variants alternate, so that other load on the machine affects all alike. Readers
 and the processes of triggers share caches and cores with the server: "another process" shows that share of their cost.
@@ -295,6 +296,46 @@ _VARIANTS = (
 
 
 def measure_readers(options: Options) -> None:
+    """Measure puts beside readers, then records without other load."""
+    _measure_puts(options)
+    _measure_records(options)
+
+
+def _measure_records(options: Options) -> None:
+    """Let readers at the end of a stream read the same new records, one reader after another."""
+    rows = []
+    with ExitStack() as stack:
+        for place, keys in enumerate((_FULL // PER_COLLECTION, options.keys)):
+            server = stack.enter_context(_server(replace(options, keys=keys, port=options.port + place)))
+            found = [_read_new(server, number) for number in range(5 * options.rounds)]
+            first, further = (1e6 * statistics.median(costs) for costs in zip(*found, strict=True))
+            rows.append([f"{keys * PER_COLLECTION:,} changes before", f"{first:.2f}", f"{further:.2f}"])
+    show("feed: server's us a record", ["", "the first reader", "each further reader"], rows)
+
+
+def _read_new(server: Served, number: int) -> tuple[float, float]:
+    """Return the processor seconds of a new record: for the first reader, and for each of seven others."""
+    readers = [Reader(server, "LATEST") for _ in range(_READERS)]
+    count = {"count": {"N": str(number)}}
+    puts = [{"PutRequest": {"Item": item(f"new#{nth}", "order#1") | count}} for nth in range(1, _FULL + 1)]
+    for start in range(0, len(puts), 25):
+        server.call("BatchWriteItem", RequestItems={"orders": puts[start : start + 25]})
+    costs = []
+    for reader in readers:
+        before = _loop_seconds(server)
+        while reader.read < _FULL:
+            reader.page()
+        costs.append((_loop_seconds(server) - before) / _FULL)
+        reader.close()
+    return costs[0], statistics.mean(costs[1:])
+
+
+def _loop_seconds(server: Served) -> float:
+    """Return the processor time of the server's event loop, which is its main thread, to the nanosecond."""
+    return int(Path(f"/proc/{server.running.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def _measure_puts(options: Options) -> None:
     """Measure each variant on a server of its own. The variants alternate, round by round, after one of a second."""
     found: dict[Variant, list[Round]] = {variant: [] for variant in _VARIANTS}
     connections = options.connections[min(1, len(options.connections) - 1)]
