@@ -374,7 +374,8 @@ def decode_past_answer(data: PlainValue) -> PastAnswer:
 
 # Change feeds
 
-_CHANGE: Final = WireMessage(Change, sequence_number=DECIMAL)
+# Another node computes the sizes of the few records that it reads from here.
+_CHANGE: Final = WireMessage(Change, omit=("old_size", "new_size"), sequence_number=DECIMAL)
 register(Change, _CHANGE.converter)
 register(Shard, WireMessage(Shard, first=DECIMAL, last=DECIMAL).converter)
 
