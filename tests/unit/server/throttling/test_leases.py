@@ -47,7 +47,7 @@ class Leasing:
 
     def _seconds(self) -> float:
         self.clock_reads += 1
-        return self.now_ms / 1000
+        return (self.now_ms + 0.5) / 1000  # a float of whole milliseconds may be less than them
 
     def _scan(self, request: ScanRequest, done: Any) -> None:
         done(Page([], 0, 0, None, 10**6, 0), AT)
