@@ -18,14 +18,51 @@ PORTION_BYTES = 4 * 1024 * 1024
 _STEP_BYTES: Final = 8 * 1024
 
 
+class Traffic:
+    """The number of requests of clients that this process has received.
+
+    Attributes:
+        requests: Each listener adds one at a request.
+    """
+
+    __slots__ = ("requests",)
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+
+class Pace:
+    """The items of the next step of a long task: `least` after a request, then twice as many at each step, to `most`.
+
+    A request waits for the step that runs. A step of few items is short, and one of many needs fewer syncs of the log.
+    """
+
+    def __init__(self, traffic: Traffic, least: int, most: int) -> None:
+        self._traffic = traffic
+        self._least = least
+        self._most = most
+        self._items = least
+        self._requests = traffic.requests  # at the last step
+
+    def next_items(self) -> int:
+        """Return the maximum number of items of the next step."""
+        requests = self._traffic.requests
+        self._items = self._least if requests != self._requests else min(2 * self._items, self._most)
+        self._requests = requests
+        return self._items
+
+
 def portion(entries: Iterable[ViewEntry], items: int) -> tuple[list[ViewEntry], bool]:
-    """Return the next entries of a scan, at most `items` and about 4 MB, and whether more may follow."""
+    """Return the next entries of a scan, at most `items`, and whether more may follow.
+
+    Their bytes are about 8 KB times `items` at most, and never more than 4 MB and an item.
+    """
     taken: list[ViewEntry] = []
-    size = 0
+    size, most = 0, min(items * _STEP_BYTES, PORTION_BYTES)
     for entry in islice(entries, items):
         taken.append(entry)
         size += len(entry[3][0])
-        if size >= PORTION_BYTES:
+        if size >= most:
             return taken, True
     return taken, len(taken) == items
 

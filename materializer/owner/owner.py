@@ -19,6 +19,7 @@ from ...log.commands import Abandon, Context, DefineTable, Entry
 from ..fold.state import PartitionState
 from ..fold.transactions.coordinator import ABANDON_AFTER_MS
 from ..history.requests import PartitionWithHistory
+from ..portions import Traffic
 from ..worker import Cancellable, Scheduler, Worker
 from .job_files import JobFiles
 from .jobs import Jobs
@@ -52,6 +53,7 @@ class Owner:
         partitions: All partitions, by id, as this node reaches them; the caller may replace elements.
         settings: The delays of its duties.
         files: The files of exports, imports and bulk operations; without them none runs.
+        traffic: Counts the requests of clients, for which long steps become shorter.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Owner:
         clock: Callable[[], int],
         scheduler: Scheduler,
         files: JobFiles | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self._worker = worker
         self._state = worker.state
@@ -78,6 +81,7 @@ class Owner:
             table_delay=settings.table_delay,
             sweep_interval=settings.sweep_interval,
             restore=self._restores.begin,
+            traffic=traffic,
         )
         self._relays = Relays(worker, worker.state, partitions, scheduler)
         self._aborts = TransactionAborts(worker, worker.state, clock=clock, scheduler=scheduler)

@@ -42,11 +42,13 @@ from ..fold import LEVEL
 from ..fold.outcomes import Completed, Failed, Outcome
 from ..fold.state import Index, PartitionState, Table
 from ..partition import OnOutcome
-from ..portions import portion
+from ..portions import Pace, Traffic, portion
 from ..worker import Cancellable, Scheduler
 
-# Items per step; a step of large items has fewer (portions.py). A backfill decodes and writes each item.
-BACKFILL_ITEMS = 500
+# Items per step; a step of large items has fewer (portions.py). A backfill decodes and writes each item, in about ten
+# microseconds. While requests arrive its steps are as long as a few gets; else the sync of each step would take longer.
+BACKFILL_LEAST_ITEMS = 16
+BACKFILL_MOST_ITEMS = 512
 SWEEP_ITEMS = 256
 
 # The limit of unacknowledged bytes above which nothing is proposed that would add to them.
@@ -86,6 +88,7 @@ class Timers:
         table_delay: Seconds that a table stays CREATING, UPDATING or DELETING.
         sweep_interval: Seconds from the end of one sweep for expired items to the next; None disables sweeps.
         restore: Called with the id of each table that is being restored.
+        traffic: Counts the requests beside a backfill.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Timers:
         table_delay: float = 0.0,
         sweep_interval: float | None = 60.0,
         restore: Callable[[int], None] = lambda _: None,
+        traffic: Traffic | None = None,
     ) -> None:
         self._partition = partition
         self._state = state
@@ -107,6 +111,7 @@ class Timers:
         self._table_delay = table_delay
         self._settle_timers: dict[int, Cancellable] = {}
         self._filling: dict[int, int] = {}  # index id -> table id, with a proposal in flight
+        self._pace = Pace(traffic or Traffic(), BACKFILL_LEAST_ITEMS, BACKFILL_MOST_ITEMS)
         self._retry: Cancellable | None = None
         self._closed = False
         self._is_held_back = False
@@ -190,9 +195,10 @@ class Timers:
             return
         table_id, index_id = table.definition.id, index.definition.id
         self._filling[index_id] = table_id
-        entries, more = portion(table.items.scan(index.cursor), BACKFILL_ITEMS)
+        items = self._pace.next_items()
+        entries, more = portion(table.items.scan(index.cursor), items)
         self._partition.submit(
-            Backfill(table_id, index_id, len(entries) if more else BACKFILL_ITEMS, _OWNER),
+            Backfill(table_id, index_id, len(entries) if more else items, _OWNER),
             _PROPOSAL_BYTES,
             lambda outcome, _: self._filled(index_id, outcome),
         )

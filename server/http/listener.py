@@ -98,7 +98,7 @@ class Listener:
         self._limit_per_peer = settings.connections_per_address
         self._peers: Counter[str] = Counter()
         self._spare: list[tuple[int, Connection]] = []  # connections that can be evicted, the next one last
-        self._requests = 0
+        self._traffic = node.partitions.traffic
         self._id_prefix = node.random_bytes(18).hex().upper()
         self._position: ResultPosition | None = None
         self._position_fields = b""
@@ -167,8 +167,8 @@ class Listener:
 
     def request_id(self) -> str:
         """Return a new request id, in the alphabet and length of DynamoDB's."""
-        self._requests += 1
-        return f"{self._id_prefix}{self._requests:016X}"
+        self._traffic.requests += 1
+        return f"{self._id_prefix}{self._traffic.requests:016X}"
 
     def position_fields(self, position: ResultPosition) -> bytes:
         """Return the header fields of a position. Between two writes they are the same, so the last ones are kept."""

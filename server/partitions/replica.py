@@ -29,6 +29,7 @@ from ...materializer.local_partition import LocalPartition
 from ...materializer.long_reads import LongReads
 from ...materializer.owner import Owner, OwnerSettings
 from ...materializer.partition import EncodedKey
+from ...materializer.portions import Traffic
 from ...materializer.recent_images import RecentImages
 from ...materializer.refold import Capture
 from ...materializer.replicated import ReplicatedWorker
@@ -149,6 +150,7 @@ class Partitions:
         past_reads: Reads of the past of these partitions.
         job_files: The files of exports, imports and bulk operations.
         long_reads: The reads that are longer than one portion.
+        traffic: The number of requests that this process has received.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class Partitions:
         self.disposer = Disposer(loop)
         self.memory = MemoryLimit(settings.memory_limit_bytes, self.bytes, loop)
         self.long_reads = LongReads(loop)
+        self.traffic = Traffic()
         self.log = log
         self._is_shared = settings.log is not None
         self._settings = settings
@@ -440,4 +443,5 @@ class Partitions:
             clock=self._clock,
             scheduler=self._loop,
             files=self.job_files,
+            traffic=self.traffic,
         )

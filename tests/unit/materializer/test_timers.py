@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Command, Expire
+from foldb.log.commands import Backfill, Command, Expire
 from foldb.log.memory_log import MemoryLog
 from foldb.materializer import portions as portions_module
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.owner import timers as timers_module
 from foldb.materializer.owner.timers import Expired, Timers, due
+from foldb.materializer.portions import Traffic
 from foldb.materializer.worker import Worker
 from tests.unit.materializer.fake_loop import FakeLoop
 from tests.unit.materializer.ledger import define, index_request, put, table_request
@@ -35,6 +36,7 @@ class Owner:
             on_fatal=_fail,
         )
         self.worker.open()
+        self.traffic = Traffic()
         self.timers = Timers(
             self.worker,
             self.state,
@@ -42,6 +44,7 @@ class Owner:
             scheduler=self.loop,
             table_delay=DELAY,
             sweep_interval=SWEEP,
+            traffic=self.traffic,
         )
         self.worker.after_answers.add(self.timers.folded)
         self.timers.start()
@@ -147,7 +150,7 @@ class TestIndexes:
     def test_a_new_index_is_filled_chunk_by_chunk(
         self, owner: Owner, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(timers_module, "BACKFILL_ITEMS", 10)
+        monkeypatch.setattr(timers_module, "BACKFILL_MOST_ITEMS", 10)
         table = owner.create()
         owner.do(*(put(table, session(number, 1)) for number in range(35)))
 
@@ -157,6 +160,26 @@ class TestIndexes:
         [index] = table.indexes.values()
         assert (index.definition.status, index.definition.backfilling) == ("ACTIVE", False)
         assert index.store.count == 35
+
+    @pytest.mark.parametrize(("arriving", "counts"), [(1, [2] * 18), (0, [4, 8, 8, 8, 8])])
+    def test_steps_are_short_while_requests_arrive(
+        self, monkeypatch: pytest.MonkeyPatch, arriving: int, counts: list[int]
+    ) -> None:
+        monkeypatch.setattr(timers_module, "BACKFILL_LEAST_ITEMS", 2)
+        monkeypatch.setattr(timers_module, "BACKFILL_MOST_ITEMS", 8)
+        owner = Owner()
+        table = owner.create()
+        owner.do(*(put(table, session(number, 1)) for number in range(35)))
+
+        def arrive(_: object) -> None:
+            owner.traffic.requests += arriving
+
+        owner.worker.before_answers.add(arrive)
+        _add_index(owner, table)
+
+        steps = [command for command in owner.commands(Backfill) if isinstance(command, Backfill)]
+        assert [step.count for step in steps] == counts
+        assert next(iter(table.indexes.values())).store.count == 35
 
     def test_a_chunk_of_large_items_has_fewer_of_them(
         self, owner: Owner, monkeypatch: pytest.MonkeyPatch
@@ -173,7 +196,7 @@ class TestIndexes:
         assert owner.log.end(0) > end + 4
 
     def test_a_restart_goes_on_filling(self, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(timers_module, "BACKFILL_ITEMS", 10)
+        monkeypatch.setattr(timers_module, "BACKFILL_MOST_ITEMS", 10)
         table = owner.create()
         owner.do(*(put(table, session(number, 1)) for number in range(35)))
         owner.timers.close()

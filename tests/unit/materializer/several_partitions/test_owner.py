@@ -100,7 +100,7 @@ def test_a_new_index_is_filled_by_everybody_and_then_active() -> None:
 def test_a_new_index_is_filled_no_faster_than_others_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the outbox would grow with the table, and throttle its clients."""
     monkeypatch.setattr(timers_module, "HELD_BACK_BYTES", 1000)
-    monkeypatch.setattr(timers_module, "BACKFILL_ITEMS", 10)
+    monkeypatch.setattr(timers_module, "BACKFILL_MOST_ITEMS", 10)
     database = Database()
     table = database.create()
     for nth in range(100):
