@@ -518,13 +518,13 @@ class MeteredPartition:
         """Take the cost of an index entry that a write has changed."""
         if part.only is not None:
             # The key of the entry, which takes longer to find than all the rest, is needed for a sample alone.
-            part.take_entry(None, half_units * HALF_UNIT)
+            part.take_entry(None, half_units * HALF_UNIT, self._now_ms())
             sampled = self._sampler.count(part.only.write, half_units)
             key = self._changed_entry(name, outcome) if sampled else None
         else:
             key = self._changed_entry(name, outcome)
             bucket = None if key is None else part.at(*key).write
-            part.take_entry(bucket, half_units * HALF_UNIT)
+            part.take_entry(bucket, half_units * HALF_UNIT, self._now_ms())
             sampled = 0 if bucket is None else self._sampler.count(bucket, half_units)
         if sampled and key is not None:
             self._sampler.note(part.table_id, name, Access.WRITE, *key, sampled)

@@ -34,8 +34,10 @@ from ...model.throughput import partition_map, readiness
 from .buckets import HALF_UNIT, Bucket, PartitionBucket, Peaks
 
 _SECOND_MS: Final = 1_000
-_LEASED_FROM: Final = 256 * HALF_UNIT
-"""The balance from which a bucket gives a lease: twice the largest lease."""
+_LARGEST_LEASE: Final = 128
+"""Half units: those between two samples. Writes that returned theirs leave more until the next sample."""
+_LEASED_FROM: Final = 2 * _LARGEST_LEASE * HALF_UNIT
+"""The balance from which a bucket gives a lease."""
 _RECENT_KEYS: Final = 4_096
 
 
@@ -185,7 +187,7 @@ class Meter:
 
     def lease(self, partition: PartitionBucket) -> None:
         """Lease the capacity of the requests until the next sample, unless a bucket is low."""
-        half_units = partition.sampled_at - partition.unsampled
+        half_units = min(_LARGEST_LEASE, partition.sampled_at - partition.unsampled)
         if half_units <= 0 or min(self.bucket.balance, partition.balance) < _LEASED_FROM:
             return
         amount = half_units * HALF_UNIT
@@ -339,8 +341,11 @@ class PartMeters:
                 self.recent[pk] = found
         return found
 
-    def take_entry(self, bucket: PartitionBucket | None, amount: int) -> None:
+    def take_entry(self, bucket: PartitionBucket | None, amount: int, now_ms: int) -> None:
         """Take the cost of an index entry that a write of the table has changed, in its capacity partition if known."""
+        self.write.refill(now_ms)
+        if bucket is not None:
+            bucket.refill(now_ms)
         self.write.take(amount, bucket)
         if bucket is not None and bucket.balance <= 0 and bucket not in self._debts:
             self._debts.append(bucket)

@@ -134,6 +134,26 @@ BUGS = [
         METERED,
     ),
     bug(
+        "an index entry is taken before the refill of an idle time",
+        """
+@ server/throttling/meters.py
+-            bucket.refill(now_ms)
+-        self.write.take(amount, bucket)
++            pass
++        self.write.take(amount, bucket)
+""",
+        METERED,
+    ),
+    bug(
+        "refused large writes enlarge the next lease",
+        """
+@ server/throttling/meters.py
+-        half_units = min(_LARGEST_LEASE, partition.sampled_at - partition.unsampled)
++        half_units = partition.sampled_at - partition.unsampled
+""",
+        LEASES,
+    ),
+    bug(
         "leased capacity is filled again",
         """
 @ server/throttling/buckets.py

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Delete, Position
-from foldb.materializer.fold.outcomes import Applied
+from foldb.log.commands import Context, Delete, Position, Put
+from foldb.materializer.fold.outcomes import Applied, Refused
 from foldb.materializer.fold.storage import Stored
 from foldb.materializer.partition import Page, ScanRequest
-from foldb.model.errors import RequestError
+from foldb.model.errors import ConditionalCheckFailedError, RequestError
 from foldb.server.throttling.buckets import PartitionBucket
 from foldb.server.throttling.load_sampler import LoadSampler
 from foldb.server.throttling.metered_partition import MeteredPartition, item_in
@@ -67,6 +67,12 @@ class Leasing:
         self.partition.submit(command, 1, lambda outcome, _: answers.append(outcome))
         return isinstance(answers.pop(), Applied)
 
+    def refuse(self, key: bytes, size: int) -> None:
+        """Put an item whose condition is false."""
+        self.fixed.outcome = Refused(ConditionalCheckFailedError(), 1)
+        command = Put(self.table, key, b"", b"{}", size, Context("R"))
+        self.partition.submit(command, size, lambda *_: None)
+
     def scan(self) -> None:
         """Read a page that costs more than the table has."""
         self.partition.scan(ScanRequest(self.table, None), lambda *_: None)
@@ -106,6 +112,14 @@ def test_a_request_that_empties_the_table_ends_its_leases() -> None:
         assert table.get(b"a")
     table.scan()
     assert not table.get(b"a")
+
+
+def test_refused_large_writes_do_not_enlarge_a_lease() -> None:
+    """A lease of all that they returned would leave no capacity to other requests."""
+    table = Leasing(10, 450)
+    table.refuse(b"a", 400 * 1024)
+    assert table.delete(b"a")
+    assert 0 < table.partition._tables[table.table].own.at(b"a", b"").write.left <= 128
 
 
 def test_a_changed_definition_ends_the_leases() -> None:

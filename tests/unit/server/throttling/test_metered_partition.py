@@ -251,6 +251,14 @@ def test_a_capacity_partition_of_an_index_refills() -> None:
     assert table.write("red", 1) is None
 
 
+def test_an_idle_partition_of_an_index_has_the_units_of_a_second() -> None:
+    """A refill after the writes would add the units of the idle time to those that they took."""
+    table = Coloured()
+    table.write("red", 1)
+    table.now = 10.0
+    assert 10 == sum(table.write("red", 100) is None for _ in range(20))
+
+
 def test_a_query_draws_on_the_partition_of_its_first_key() -> None:
     """So a collection that is divided by sort key serves more queries than one capacity partition."""
     request = table_request("T", "pk:S", "sk:S")
