@@ -37,7 +37,7 @@ from .options import Options
 from .requests import orders
 from .tables import at_least, show
 
-GOAL = 0.5
+GOAL = 0.6
 KAFKA_LOCAL = [sys.executable, str(Path(__file__).resolve().parents[1] / "compose" / "kafka-local")]
 WRITES, READS = "kafka: commands appended and folded", "kafka: consistent reads of an idle partition"
 _TABLE = {
@@ -197,7 +197,12 @@ async def _open(address: str) -> tuple[KafkaLog, ReplicatedWorker]:
     loop = asyncio.get_running_loop()
     log = _log(address)
     worker = ReplicatedWorker(
-        log, PartitionState(), new_origin=lambda: os.urandom(16), scheduler=loop, on_fatal=_fail
+        log,
+        PartitionState(),
+        new_origin=lambda: os.urandom(16),
+        scheduler=loop,
+        draw_salt=lambda: os.urandom(16),
+        on_fatal=_fail,
     )
     ready = loop.create_future()
     worker.catch_up(lambda: ready.set_result(None))
