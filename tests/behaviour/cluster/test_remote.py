@@ -88,7 +88,7 @@ async def test_every_call_of_the_seam_crosses() -> None:
         assert (page, AT) == await ask(page, "query", QueryRequest(7, None, b"car", b"", None))
         assert (page, AT) == await ask(page, "scan", ScanRequest(7, "index", start=(b"a", b"b")))
         assert (None,) == await ask(None, "reach", Position(3, 5))
-        assert ({"waiting": 0},) == await ask({"waiting": 0}, "status")
+        assert ({"waiting": 0},) == await ask({"waiting": 0}, "status", 7)
 
 
 async def test_errors_cross_in_place_of_results() -> None:
