@@ -130,11 +130,14 @@ def _reads_of_server(session: Session, table: str | None, begin_ms: int, end_ms:
 
 
 def _largest(session: Session, table: str, index: str | None) -> tuple[Any, Decimal] | None:
-    """Return the partition key with the most reads in the server's sketch; None if the table is not measured."""
+    """Return the partition key with the most reads in the server's sketch.
+
+    None if the table is not measured, or was deleted: its metrics are kept for a day.
+    """
     try:
         heat = read_heat(session, TableName=table, Limit=1)
     except RequestFailedError as error:
-        if error.name != "ValidationException":
+        if error.name not in ("ValidationException", "ResourceNotFoundException"):
             raise
         return None
     layers = [part.layers["Reads"] for part in heat.parts if part.index == index]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from foldb.cli.lib.client import Client
 from tests.behaviour.cli.conftest import Foldb, lines
 
 PRICES = """\
@@ -127,6 +128,28 @@ def test_reads_of_the_server_are_priced(cli: Foldb, prices: Path) -> None:
         row["table"]: row["units"] for row in lines(result) if row["charge"] == "reads"
     }
     assert "reads are estimated from samples of the server" in result.stderr
+
+
+def test_reads_of_a_table_deleted_since_are_no_obstacle(
+    cli: Foldb, prices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server keeps the minutes of its tables for a day."""
+    cli("table", "create", "Cars", "id:S", "--read", "2", "--write", "1")
+    lines(cli("query", "Cars", "x", "--consistent"))
+    admin = Client.admin
+
+    def admin_a_day_later(client: Client, operation: str, body: dict[str, Any] | None = None) -> Any:
+        answer = admin(client, operation, body)
+        if operation == "Metrics":
+            [cars] = answer["Metrics"]
+            answer["Metrics"].append(cars | {"Dimensions": {"TableName": "Vans"}})
+        return answer
+
+    monkeypatch.setattr(Client, "admin", admin_a_day_later)
+
+    found = charges(cli, "--prices", str(prices), "--reads", "server")
+
+    assert 1 == found["Cars", "reads"]["units"]
 
 
 def test_json_prices_are_those_of_toml(cli: Foldb, prices: Path, tmp_path: Path) -> None:
