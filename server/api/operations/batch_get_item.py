@@ -89,16 +89,15 @@ def _read(
 ) -> None:
     """Read the items of strongly and of eventually consistent tables, each with its own units."""
     answer = partial(_answer, body, reply, tables, database.limits.batch_get_bytes)
-    is_consistent = [
-        reply.after is not None or table.consistent for table in tables for _ in table.request["Keys"]
-    ]
+    kinds = {reply.after is not None or table.consistent for table in tables}
+    if len(kinds) == 1:
+        _read_group(database, keys, kinds.pop(), answer)
+        return
+    is_consistent = [table.consistent for table in tables for _ in table.request["Keys"]]
     groups = {
         consistent: [nth for nth, each in enumerate(is_consistent) if each is consistent]
-        for consistent in dict.fromkeys(is_consistent)
+        for consistent in (True, False)
     }
-    if len(groups) == 1:
-        _read_group(database, keys, is_consistent[0], answer)
-        return
 
     def on_groups(results: list[_Found], positions: list[ResultPosition]) -> None:
         answer(_joined([*groups.values()], results), joined(positions))
