@@ -204,8 +204,10 @@ class Node(Database):
     def start_triggers(self, on_running: "OnRunning") -> None:
         """Begin to run subscriptions, as SubscriptionService does. Without any they start with the first one."""
         self._on_triggers_running = on_running
+        if "triggers" in self.__dict__:  # a request has used them since the listener started
+            self.triggers.start(on_running)
         # Other nodes that share the log create subscriptions too.
-        if self.state.subscriptions or self.settings.triggers is not None or self.settings.log is not None:
+        elif self.state.subscriptions or self.settings.triggers is not None or self.settings.log is not None:
             _ = self.triggers
 
     async def stop_triggers(self) -> None:

@@ -236,4 +236,13 @@ BUGS = [
 """,
         WAITING,
     ),
+    bug(
+        "triggers that a request used before the start never run",
+        """
+@ server/node.py
+-            self.triggers.start(on_running)
++            pass
+""",
+        "tests/unit/server/test_lazy_triggers.py",
+    ),
 ]
