@@ -512,6 +512,7 @@ class MeteredPartition:
             if part is not None:
                 self._take_entry(part, name, count * _UNIT, outcome)
                 if part.lacks_capacity:
+                    meters.own.write.refill(self._now_ms())
                     meters.own.write.end_leases()
 
     def _take_entry(self, part: PartMeters, name: str, half_units: int, outcome: Applied | CostOnly) -> None:

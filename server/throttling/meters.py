@@ -208,7 +208,7 @@ class Meter:
             partition.left = 0
 
     def end_leases(self) -> None:
-        """Return the rest of all leases."""
+        """Return the rest of all leases. Refill the table's bucket before."""
         for partition in list(self._leases):
             self.end_lease(partition)
 

@@ -154,6 +154,15 @@ BUGS = [
         LEASES,
     ),
     bug(
+        "an index ends the leases of a table that was not refilled",
+        """
+@ server/throttling/metered_partition.py
+-                    meters.own.write.refill(self._now_ms())
++                    pass
+""",
+        LEASES,
+    ),
+    bug(
         "leased capacity is filled again",
         """
 @ server/throttling/buckets.py

@@ -138,6 +138,18 @@ def test_an_index_without_capacity_ends_the_leases_of_its_table() -> None:
     assert 1000 == sum(table.write("red", 1) is None for _ in range(1100))
 
 
+def test_an_index_ends_a_lease_without_a_second_refill() -> None:
+    table = Coloured(900, 1)
+    own = table.partition._meters(table.table)
+    assert own is not None and own.own.only is not None
+    while own.own.only.write.left < 42:
+        assert table.write(None, 0) is None
+    table.now = 10.0
+    assert all(table.write(None, 0) is None for _ in range(20))
+    assert table.write("red", 400) is None
+    assert 1000 - 21 == sum(table.write(None, 0) is None for _ in range(1100))
+
+
 def test_writes_of_an_index_are_load_of_the_index() -> None:
     table = Coloured()
     for _ in range(900):

@@ -177,14 +177,17 @@ def test_a_refused_write_costs_its_units_and_a_failed_one_none() -> None:
 
 
 class Coloured(Metered):
-    """A table with 10,000 write units, and an index of the colours of its items with as many."""
+    """A table with 10,000 write units, and an index of the colours of its items with as many or some other number."""
 
-    def __init__(self) -> None:
+    def __init__(self, units: int = 10_000, index_units: int = 10_000) -> None:
         request = table_request("T", "pk:S", gsi={"ByColour": "colour:S"})
-        units = {"ProvisionedThroughput": {"ReadCapacityUnits": 10, "WriteCapacityUnits": 10_000}}
+        own, other = (
+            {"ProvisionedThroughput": {"ReadCapacityUnits": 10, "WriteCapacityUnits": each}}
+            for each in (units, index_units)
+        )
         (index,) = request["GlobalSecondaryIndexes"]
         names = request["AttributeDefinitions"]
-        super().__init__(GlobalSecondaryIndexes=[index | units], AttributeDefinitions=names, **units)
+        super().__init__(GlobalSecondaryIndexes=[index | other], AttributeDefinitions=names, **own)
         self.number = 0
 
     def write(self, colour: str | None, index_units: int, *, old: str | None = None) -> str | None:
