@@ -101,7 +101,10 @@ def _children() -> Iterator[int]:
 
 
 def _search_children() -> Iterator[int]:
-    """Process ids rise and entries are read one by one, so children forked during the search are found too."""
+    """Yield the children among all processes.
+
+    Process ids rise and entries are read one by one, so children forked during the search are found too.
+    """
     here = str(os.getpid())
     if not os.path.isdir("/proc"):
         return
