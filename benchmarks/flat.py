@@ -168,7 +168,7 @@ def _get(url: str) -> None:
 
 
 def _measure_indexes(options: Options) -> None:
-    """Print the cost of a put that changes all entries of its item. The last global index is added to the loaded table."""
+    """Print the cost of a put that changes all entries of its item. The last global index is added to a full table."""
     items = options.keys * PER_COLLECTION
     shapes = {f"{count} global": (count, 0) for count in options.indexes}
     shapes[f"{LOCAL_INDEXES} local"] = (0, LOCAL_INDEXES)

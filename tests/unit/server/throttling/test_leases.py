@@ -141,7 +141,8 @@ def test_an_index_without_capacity_ends_the_leases_of_its_table() -> None:
 def test_an_index_ends_a_lease_without_a_second_refill() -> None:
     table = Coloured(900, 1)
     own = table.partition._meters(table.table)
-    assert own is not None and own.own.only is not None
+    assert own is not None
+    assert own.own.only is not None
     while own.own.only.write.left < 42:
         assert table.write(None, 0) is None
     table.now = 10.0
