@@ -4,12 +4,13 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...materializer.gc_tuning import no_collections
-
 
 @contextmanager
 def importing() -> Iterator[None]:
     """Import modules without collections, and freeze them: they make no garbage, and live as long as the process."""
-    with no_collections():
+    gc.disable()
+    try:
         yield
         gc.freeze()
+    finally:
+        gc.enable()
