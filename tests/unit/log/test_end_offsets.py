@@ -20,7 +20,7 @@ class _Consumer:
         self.requests: list[list[int]] = []
         self.requested, self.answer = threading.Event(), threading.Event()
 
-    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:  # noqa: ARG002
+    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
         self.requests.append([each.partition for each in partitions])
         self.requested.set()
         assert self.answer.wait(WAIT_SECONDS)
