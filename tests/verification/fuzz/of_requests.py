@@ -6,7 +6,10 @@ tests/verification/hostile asks for it.
 
 import json
 from contextlib import suppress
+from importlib import import_module
+from pkgutil import walk_packages
 
+from foldb import server
 from foldb.model import service
 from foldb.model.errors import RequestError
 from foldb.server.api.admin import ADMIN
@@ -31,6 +34,8 @@ ALLOWED = documented()
 
 def world() -> Inside:
     """A database with the table and an item in it."""
+    for module in walk_packages(server.__path__, f"{server.__name__}."):
+        import_module(module.name)  # at its first use, whose steps are not those of a request
     for name in service.OPERATIONS - service.ABSENT:
         with suppress(RequestError):  # compiles the checks, whose steps are not those of a request
             service.validate(name, {})
