@@ -72,7 +72,6 @@ _WITH_WRK = (
     "readers",
     "history",
     "cluster",
-    "throttling",
 )
 
 

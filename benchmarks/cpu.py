@@ -119,7 +119,7 @@ def measure(options: Options) -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         signer, guard = _guard(Path(folder) / "keys.toml")
-        for name, make in _KINDS.items():
+        for name, make in KINDS.items():
             requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
             server.listener.guard = None
             any_key, throttled = _least((server, throttling), requests, options.rounds)
@@ -210,7 +210,7 @@ def _query(pk: str, _sk: str) -> bytes:
     )
 
 
-_KINDS: dict[str, Callable[[str, str], bytes]] = {
+KINDS: dict[str, Callable[[str, str], bytes]] = {
     "GetItem": _get,
     "PutItem": _put,
     "conditional UpdateItem": _update,

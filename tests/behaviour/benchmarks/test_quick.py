@@ -44,6 +44,7 @@ LONG = {
         "cost by indexes, 1,000 items, 32 connections",
         "cost by connections, idle ones beside 32 busy ones",
     ],
+    "throttling": ["throttling, 32 connections, pure build"],
     "history": [
         "history",
         "page of 100 items at a random cut",
@@ -57,15 +58,16 @@ PARTS = QUICK | LONG if SOAK else QUICK
 
 
 def test_every_quick_benchmark_prints_its_table_with_its_goal(tmp_path: Path) -> None:
-    if shutil.which("wrk") is None:
-        pytest.skip("wrk is not on the PATH")
+    for program in ("wrk", "valgrind") if SOAK else ("wrk",):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not on the PATH")
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks", *PARTS, "--quick", "--port", str(_free_ports())],
         cwd=ROOT,
         env={"PATH": f"{Path(shutil.which('wrk') or '').parent}", "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600 if SOAK else 300,
     )
 
     assert 0 == run.returncode, run.stderr
