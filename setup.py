@@ -55,6 +55,7 @@ HOT = (
     "server/api/operations/transact_*.py",
     "server/http/buffer_limit.py",
     "server/http/fair_scheduler.py",
+    "server/http/listener.py",
     "server/http/origin_policy.py",
     "server/http/protocol.py",
     "server/http/request_body.py",

@@ -26,7 +26,8 @@ from ..materializer.os_process import hide
 from ..model.errors import CertificateError, FoldbError
 from .auth.guard import Guard
 from .clock import clock_of
-from .http.listener import Listener, bind, is_open
+from .http.address import bind, is_open
+from .http.listener import Listener
 from .http.tls import Certificate
 from .node import Node
 from .settings import Settings, check

@@ -17,7 +17,6 @@ from ..materializer.fold.state import PartitionState, Table
 from ..materializer.history.requests import PartitionWithHistory
 from ..materializer.partition import Partition
 from ..model.errors import ResourceNotFoundError
-from ..model.limits import Limits
 from ..model.slots import data_partitions
 from ..model.subscriptions import Subscription
 from ..model.tables import name_of
@@ -28,8 +27,6 @@ from .routing import Router
 from .settings import Settings
 from .usage.counted_partition import CountedPartition
 from .usage.usage import Usage
-
-_USABLE: Final = frozenset(("ACTIVE", "UPDATING"))
 
 # DynamoDB's message for operations on tables. Operations on items have the default message of the error.
 _NO_TABLE: Final = "Requested resource not found: Table: {} not found"
@@ -80,10 +77,6 @@ class Database:
         """The position of the catalog's last folded entry."""
         return self._catalog.worker.position
 
-    @property
-    def limits(self) -> Limits:
-        return self.state.limits
-
     def catch_up(self, callback: Callable[[], None]) -> None:
         """Call `callback` once the catalog has folded every entry that its log holds now."""
         self._catalog.catch_up(callback)
@@ -93,20 +86,6 @@ class Database:
         return {
             partition_id: self.peers[partition_id] for partition_id in data_partitions(self.partitions.count)
         }
-
-    def table(self, name: str) -> Table:
-        """Return the table that a TableName (a name or an ARN) means, to read or write items.
-
-        Raises:
-            ResourceNotFoundError: No table has the name, or the table is CREATING or DELETING.
-        """
-        state = self.state
-        table_id = state.names.get(name) or state.names.get(name_of(name))
-        if table_id is not None:
-            table = state.tables[table_id]
-            if table.definition.status in _USABLE:
-                return table
-        raise ResourceNotFoundError
 
     def table_in_any_status(self, name: str) -> Table:
         """Return the table that a TableName means, for operations on the table itself.

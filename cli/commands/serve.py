@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ...server.app import run
-from ...server.http.listener import ListenError
+from ...server.http.address import ListenError
 from ...server.settings import Group, SettingError
 from ...server.settings import Settings as ServerSettings
 from ..lib.errors import CommandError, ExitCode

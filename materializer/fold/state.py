@@ -24,12 +24,13 @@ from typing import Final
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
 from ...model.backups import Backup
 from ...model.capacity_partitions import first_boundary
+from ...model.errors import ResourceNotFoundError
 from ...model.jobs import Job
 from ...model.keys import slot
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription
-from ...model.tables import IndexDefinition, TableDefinition
+from ...model.tables import IndexDefinition, TableDefinition, name_of
 from ...model.throughput import units_of
 from .feed.capture import CapturePeriod, CapturePeriods, ShardSplit, divide_shards, update_periods
 from .storage import MemoryStore, NewStore, Store
@@ -43,6 +44,8 @@ EXPRESSION_LEVEL: Final = 4
 """
 HISTORY_LEVEL: Final = 5
 """From this level on entries have a salt, and commands may have a reason; backups, restores and jobs exist."""
+
+_USABLE: Final = frozenset(("ACTIVE", "UPDATING"))
 
 
 class Index:
@@ -339,6 +342,19 @@ class PartitionState:
         """Return the table with that name, or None."""
         table_id = self.names.get(name)
         return None if table_id is None else self.tables[table_id]
+
+    def usable_table(self, name: str) -> Table:
+        """Return the table that a TableName (a name or an ARN) means, to read or write items.
+
+        Raises:
+            ResourceNotFoundError: No table has the name, or the table is CREATING or DELETING.
+        """
+        table_id = self.names.get(name) or self.names.get(name_of(name))
+        if table_id is not None:
+            table = self.tables[table_id]
+            if table.definition.status in _USABLE:
+                return table
+        raise ResourceNotFoundError
 
     def count_entry(self, origin: bytes, entry_number: int) -> bool:
         """Count the entry and return True if it is the next entry of its origin.

@@ -295,7 +295,7 @@ class _Opening:
     ) -> Database:
         """Return the Database for the handlers of reads, which use no other attributes."""
         live, past = self._database, self._past
-        state = PartitionState(limits=live.limits)
+        state = PartitionState(limits=live.state.limits)
         for each in tables:
             definition = each.definition
             state.tables[definition.id] = Table(definition)

@@ -329,8 +329,8 @@ def classic_write(bound: Bound, definition: TableDefinition, member: dict[str, A
 def _write(database: Database, bound: Bound, member: dict[str, Any], sender: Sender, done: OnResult) -> None:
     if isinstance(bound.kind, Exists):
         raise ValidationError(ONLY_IN_TRANSACTION)
-    limits = database.limits
-    table = database.table(bound.kind.table)
+    limits = database.state.limits
+    table = database.state.usable_table(bound.kind.table)
     action = classic_write(bound, table.definition, member)
     parsed = parse_action(action.kind, action.request, limits, "UpdateItem")
     if not isinstance(bound.kind, Insert):
@@ -390,7 +390,7 @@ def source_of(database: Database, select: Select) -> Source:
     Raises:
         RequestError: The table or the index does not exist, or the index has a key of several attributes.
     """
-    table = database.table(select.table)
+    table = database.state.usable_table(select.table)
     if select.index is None:
         return Source(table, None)
     index = table.indexes.get(select.index)
@@ -472,7 +472,7 @@ class _Reading:
         index = self._source.index
         if index is not None and index.definition.kind == "GSI" and member.get("ConsistentRead"):
             raise ValidationError(_NO_CONSISTENT)
-        check_where(bound, select, database.limits)
+        check_where(bound, select, database.state.limits)
         self._plan = reads_of(bound, select, self._source.keys, composite=index is not None)
         self._show = shown_columns(select)
         self._start = _start_of(member)
@@ -526,7 +526,7 @@ class _Reading:
             partition.scan(scan, self._on_page)
 
     def _get(self, request: dict[str, Any]) -> None:
-        limits, key = self._database.limits, request["Key"]
+        limits, key = self._database.state.limits, request["Key"]
         plan = parameters.parse_read(request, limits, partial(check_item, key, limits)).plan
         definition = self._source.table.definition
         parameters.check_key_paths(plan, definition)
@@ -570,7 +570,7 @@ class _Reading:
             self._finish(_Start(read, orjson.loads(page.last)), page.last)
         elif read + 1 == len(self._plan.reads):
             self._finish(None, None)
-        elif self._limit == 0 or self._size >= self._database.limits.page_bytes:
+        elif self._limit == 0 or self._size >= self._database.state.limits.page_bytes:
             self._finish(_Start(read + 1), None)
         else:
             self._start = _Start(read + 1)

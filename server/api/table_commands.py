@@ -75,7 +75,7 @@ def check_create(database: Database, body: dict[str, Any], table_id: str) -> dic
         table_id=database.state.next_id,
         uuid=table_id,
         time_ms=database.clock(),
-        limits=database.limits,
+        limits=database.state.limits,
         tables=len(database.state.tables),
         units=database.state.units_of_others(None),
     )
@@ -105,7 +105,7 @@ def change(
         body,
         next_id=database.state.next_id,
         time_ms=now_ms,
-        limits=database.limits,
+        limits=database.state.limits,
         units=database.state.units_of_others(table),
     )
     if operation == "UpdateTable" and database.settings.throttle:

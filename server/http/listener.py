@@ -7,7 +7,6 @@ a request in flight stay open. So idle connections cannot lock out other clients
 import asyncio
 import contextlib
 import heapq
-import ipaddress
 import resource
 import socket
 import sys
@@ -17,47 +16,27 @@ from email.utils import formatdate
 from operator import itemgetter
 
 from ...materializer.partition import ResultPosition
-from ...model.errors import FoldbError
 from ..auth.guard import Guard
 from ..node import Node
-from ..settings import Settings
 from . import response
+from .address import ListenError, is_open
 from .buffer_limit import BufferBudget
 from .fair_scheduler import FairScheduler
-from .origin_policy import OriginPolicy, is_loopback
-from .protocol import NEVER, Connection
+from .origin_policy import OriginPolicy
+from .protocol import NEVER, Connection, Shared
 from .request_log import RequestLog
 from .tls import Certificate, Tls
 
 _BACKLOG = 1024
-# The receive buffer of a socket, and so the maximum of one read. A client that sends more has to wait.
-_RECEIVE_BYTES = 32 * 1024
 # Descriptors for the log, the event loop and other files: a log that cannot open its next file stops.
 _OTHER_DESCRIPTORS = 48
 
 
-class AddressRefusedError(FoldbError):
-    """Other machines could reach the address, and neither keys nor TLS protect it."""
-
-
-class ListenError(OSError):
-    """The port is in use, or the address is not an address of this machine."""
-
-
-class Listener:
+class Listener(Shared):
     """One listening socket and its connections.
 
     Attributes:
-        node: The node that handles requests.
-        guard: Verifies signatures; None accepts every signature.
-        origin_policy: Refuses requests of web pages.
-        buffer_budget: Limits the buffers of slow clients.
-        fair_scheduler: Schedules long requests.
-        tick: The number of ticks, of a second each, since the start. Connections express deadlines in ticks.
-        date: The value of `Date` in answers.
         address: Host and port, after `start`.
-        request_log: The log of requests; None without --log-requests and --slow-log.
-        depth: Returns how many triggers led to a request with a user agent; None while no trigger runs here.
     """
 
     def __init__(
@@ -202,63 +181,6 @@ class Listener:
         if self.guard is not None:
             self.guard.reload_if_changed()
         self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
-
-
-def bind(settings: Settings) -> socket.socket:
-    """Bind the address without listening: until `Listener.start` the system refuses connections.
-
-    Raises:
-        AddressRefusedError: Other machines could reach the address, and nothing protects it.
-        ListenError: The port is in use, or the address is not an address of this machine.
-    """
-    address = listen_address(settings)
-    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-    try:
-        if sys.platform != "win32":  # where the option lets two processes listen on one port
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
-        bound.bind((address, settings.port))
-    except OSError as error:
-        bound.close()
-        raise ListenError(error.errno, error.strerror) from error
-    return bound
-
-
-def listen_address(settings: Settings) -> str:
-    """Return the IP address to listen on.
-
-    Raises:
-        AddressRefusedError: The host is a name, or other machines can reach it, and neither keys with TLS protect it
-            nor a setting allows it.
-    """
-    host = settings.host
-    if host == "localhost":
-        return "127.0.0.1"
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        raise AddressRefusedError(
-            f"will not listen on {host}: it is not an IP address. Use 127.0.0.1, ::1 or localhost; with keys any other."
-        ) from None
-    if address.is_loopback:
-        return host
-    if settings.keys is None and not settings.insecure_any_address:
-        raise AddressRefusedError(
-            f"will not listen on {host}: nothing protects it from other machines. Use 127.0.0.1, ::1 or localhost, "
-            "make keys with `foldb key create` and name their file with --keys, or, in a container for development, "
-            "use --insecure-any-address."
-        )
-    if settings.keys is not None and settings.tls_cert is None and not settings.insecure_plaintext:
-        raise AddressRefusedError(
-            f"will not listen on {host}: without TLS others on the network can read and change all requests. Name a "
-            "certificate with --tls-cert and --tls-key, or use --insecure-plaintext behind a TLS proxy."
-        )
-    return host
-
-
-def is_open(settings: Settings) -> bool:
-    """Return whether other machines can reach the address without a key."""
-    return settings.keys is None and settings.host != "localhost" and not is_loopback(settings.host)
 
 
 def _descriptors() -> int:

@@ -10,10 +10,11 @@ them. A connection reads a clock for the durations of requests alone; its deadli
 
 import asyncio
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Protocol, cast
+from typing import cast
 
 import orjson
 
@@ -64,8 +65,20 @@ _CONFIRM = b"x-amz-confirm-remove-self-resource-access"
 _NO_PATH = b"The API is at the path '/' and takes no query.\n"
 
 
-class Shared(Protocol):
-    """The part of `Listener` that connections use."""
+class Shared(ABC):
+    """The part of the listener that connections use.
+
+    Attributes:
+        node: The node that handles requests.
+        guard: Verifies signatures; None accepts every signature.
+        origin_policy: Refuses requests of web pages.
+        buffer_budget: Limits the buffers of slow clients.
+        fair_scheduler: Schedules long requests.
+        tick: The number of ticks, of a second each, since the start. Connections express deadlines in ticks.
+        date: The value of `Date` in answers.
+        depth: Returns how many triggers led to a request with a user agent; None while no trigger runs here.
+        request_log: The log of requests; None without --log-requests and --slow-log.
+    """
 
     node: Node
     guard: Guard | None
@@ -77,15 +90,25 @@ class Shared(Protocol):
     depth: Callable[[bytes], int] | None
     request_log: RequestLog | None
 
-    def call_soon(self, callback: Callable[[], object]) -> None: ...
+    @abstractmethod
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call `callback` in the next turn of the event loop."""
 
-    def opened(self, connection: "Connection") -> None: ...
+    @abstractmethod
+    def opened(self, connection: "Connection") -> None:
+        """Register a connection, which may be finished at once."""
 
-    def closed(self, connection: "Connection") -> None: ...
+    @abstractmethod
+    def closed(self, connection: "Connection") -> None:
+        """Forget a connection."""
 
-    def request_id(self) -> str: ...
+    @abstractmethod
+    def request_id(self) -> str:
+        """Return a new request id."""
 
-    def position_fields(self, position: ResultPosition) -> bytes: ...
+    @abstractmethod
+    def position_fields(self, position: ResultPosition) -> bytes:
+        """Return the header fields of a position."""
 
 
 class Connection(asyncio.Protocol):
@@ -268,7 +291,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _begin_body(self, head: RequestHead, data: bytes) -> None:
-        limit = self._listener.node.limits.body_bytes
+        limit = self._listener.node.state.limits.body_bytes
         if head.length is None:
             self._body = ChunkedBody(limit)
         elif head.length <= limit:
@@ -388,7 +411,7 @@ class Connection(asyncio.Protocol):
         if coding is not None and coding != b"identity":
             if coding.lower() != b"gzip":
                 raise BadRequestError(415, "only gzip is read")
-            body = inflate(body, listener.node.limits.body_bytes)
+            body = inflate(body, listener.node.state.limits.body_bytes)
         target = fields.get(b"x-amz-target", b"")
         if target == _PUT_POLICY:
             reply.is_confirmed = fields.get(_CONFIRM, b"").lower() == b"true"

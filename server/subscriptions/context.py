@@ -13,7 +13,6 @@ from ...log.commands import Position
 from ...log.log import Log
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.history.requests import PartitionWithHistory
-from ...model.limits import Limits
 from ...model.subscriptions import Subscription
 from ..partitions import Partitions
 from ..partitions.partition_chain import ThrottledPartition
@@ -41,12 +40,7 @@ class SubscriptionContext(Protocol):
     @property
     def position(self) -> Position: ...
 
-    @property
-    def limits(self) -> Limits: ...
-
     def partitions_of_feed(self) -> dict[int, PartitionWithHistory]: ...
-
-    def table(self, name: str) -> Table: ...
 
     def table_in_any_status(self, name: str) -> Table: ...
 

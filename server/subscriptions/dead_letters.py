@@ -168,7 +168,7 @@ class DeadLetterTable:
 
     @property
     def _id(self) -> int:
-        return self._node.table(self._table).definition.id
+        return self._node.state.usable_table(self._table).definition.id
 
     async def _one(self, key: bytes, low: bytes = b"", high: bytes | None = None) -> Item | None:
         """Return the first dead letter of a key with a number in a range, if there is one."""
@@ -212,7 +212,7 @@ class DeadLetterTable:
         return None if pk is None or sk is None else (definition.id, pk, sk)
 
     async def _put(self, item: Item, condition: Expression) -> bool:
-        data, limits = dump(item), self._node.limits
+        data, limits = dump(item), self._node.state.limits
         pk, sk = item["key"]["S"].encode(), item["number"]["S"].encode()
         size = item_size(item, limits)
         # The condition may be as large as the item.

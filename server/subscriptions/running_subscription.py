@@ -207,7 +207,7 @@ def view_at(node: SubscriptionContext, table_id: int, label: int) -> TableView:
 
 def key_at(node: SubscriptionContext, table_id: int, item: bytes) -> tuple[bytes, bytes]:
     """Return the key of an item, or of a LastEvaluatedKey, of a table that is captured or exists."""
-    return view_at(node, table_id, WATCHED).key.item_key(load(item), node.limits)
+    return view_at(node, table_id, WATCHED).key.item_key(load(item), node.state.limits)
 
 
 def _key(delivery: Delivery) -> dict[str, Any]:

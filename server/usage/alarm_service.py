@@ -128,7 +128,7 @@ class AlarmService:
             "Filter": _filter(alarm.name, states),
         }
         await self._triggers().create(name, chosen, context)
-        pk, size = alarm.name.encode(), item_size(item, self._database.limits)
+        pk, size = alarm.name.encode(), item_size(item, self._database.state.limits)
         command = Put(self._id, pk, b"", dump(item), size, context, _ABSENT)
         await self._submit(command, size)
         return self._described(item, to_reader=False)
@@ -240,7 +240,7 @@ class AlarmService:
 
     @property
     def _id(self) -> int:
-        return self._database.table(TABLE).definition.id
+        return self._database.state.usable_table(TABLE).definition.id
 
     async def _items(self) -> list[Item]:
         if not self._exists:

@@ -67,7 +67,7 @@ async def edit_dead_letter(node: Node, body: dict[str, Any], _: Caller) -> dict[
         raise ValidationError("EditDeadLetter takes the Key and the Number of the dead letter")
     before, after = _images(body, "Before"), _images(body, "After")
     for image in filter(None, after.values()):
-        check_item(image, node.limits)
+        check_item(image, node.state.limits)
     table = DeadLetterTable(node, node.subscription(name).settings["DeadLetterTable"], name)
     if not await table.edit((key, sequence_number), _stored(before), _stored(after)):
         raise ConditionalCheckFailedError

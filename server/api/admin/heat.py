@@ -108,7 +108,7 @@ def _parts(definition: TableDefinition) -> dict[str, Part]:
 
 
 def _described(node: Node, definition: TableDefinition, part: Part) -> dict[str, Any]:
-    reads, writes = (rates_of(definition, part, access, node.limits) for access in Access)
+    reads, writes = (rates_of(definition, part, access, node.state.limits) for access in Access)
     described: dict[str, Any] = {"TableName": definition.name}
     if isinstance(part, IndexDefinition):
         described["IndexName"] = part.name

@@ -133,8 +133,8 @@ async def read_item_history(database: Database, body: dict[str, Any]) -> Answer:
     if not isinstance(key, dict) or not all(isinstance(value, dict) for value in key.values()):
         raise ValidationError("ItemHistory takes the Key of an item")
     service.validate("GetItem", {"TableName": name, "Key": key})
-    check_item(key, database.limits)
-    pk, sk = table.key.read_key(key, database.limits)
+    check_item(key, database.state.limits)
+    pk, sk = table.key.read_key(key, database.state.limits)
     partition_id = partition_of_key(table.id, pk, database.partitions.count)
     read = ReadVersions(
         table.id,
@@ -397,7 +397,7 @@ class _Comparison:
         before: tuple[ResolvedCut, TableDefinition],
         after: tuple[ResolvedCut, TableDefinition],
     ) -> None:
-        self._limits = database.limits
+        self._limits = database.state.limits
         self._sides = [(_router(database, *side), side[1]) for side in (before, after)]
         if before[1].key.attributes != after[1].key.attributes:
             raise ValidationError(
@@ -441,7 +441,7 @@ class _Comparison:
 
 def _router(database: Database, cut: ResolvedCut, definition: TableDefinition) -> PastRouter:
     """Return a router of reads of one table at a cut."""
-    state = PartitionState(limits=database.limits)
+    state = PartitionState(limits=database.state.limits)
     state.tables[definition.id] = Table(definition)
     partitions = [PartitionAt(peer, cut.cuts.of(each)) for each, peer in enumerate(database.peers)]
     return PastRouter(partitions, state, database.loop, at=None)

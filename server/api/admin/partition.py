@@ -26,8 +26,8 @@ from ..reply import Caller
 async def partition(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
     """Compute the slot and the partition from the table id, the key and the number of partitions."""
     service.validate("GetItem", body)
-    check_item(body["Key"], node.limits)
-    definition = node.table(body["TableName"]).definition
+    check_item(body["Key"], node.state.limits)
+    definition = node.state.usable_table(body["TableName"]).definition
     pk = definition.key.pk(body["Key"])
     if not pk:
         raise ValidationError(KEY_MISMATCH)

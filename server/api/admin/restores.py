@@ -159,7 +159,7 @@ async def restore_items(database: Database, body: dict[str, Any], caller: Caller
     name, writes = body.get("TableName"), body.get("Writes")
     if not isinstance(name, str) or not isinstance(writes, list) or not 0 < len(writes) <= _WRITES_MAX:
         raise ValidationError(f"RestoreItems takes a TableName, and 1 to {_WRITES_MAX} Writes")
-    definition = database.table(name).definition
+    definition = database.state.usable_table(name).definition
     sent = caller.context
     context = write_requests.context_of(sent, "restore", sent.reason)
     commands = [_command(database, definition, each, context) for each in writes]
@@ -173,7 +173,7 @@ def _command(database: Database, definition: TableDefinition, write: Any, contex
     Raises:
         ValidationError: The write is malformed.
     """
-    limits = database.limits
+    limits = database.state.limits
     digest = write.get("Digest") if isinstance(write, dict) else None
     if not isinstance(digest, str) or not isinstance(write.get("Key"), dict):
         raise ValidationError("Each of the Writes has a Key, a Digest, and an Item unless it removes one")

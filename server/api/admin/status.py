@@ -79,7 +79,7 @@ async def status(node: Node, _: dict[str, Any], _caller: Caller) -> Answer:
         "ClockRefusedMs": refused_ms(node.clock),
         "LogId": genesis.log_id.hex(),
         "Level": node.state.level,
-        "Limits": node.limits.name,
+        "Limits": node.state.limits.name,
         "Horizon": None if horizon_ms is None else joined(horizons).text(count),
         "HorizonMs": horizon_ms,
         "Snapshot": joined(snapshots).text(count) if snapshots else None,

@@ -403,7 +403,10 @@ class _Planner:
                 if table is not None and member.kind != "check":
                     schema = table.definition.key
                     keys.append(
-                        _Key(table.definition.id, *schema.read_key(load(member.key), self._database.limits))
+                        _Key(
+                            table.definition.id,
+                            *schema.read_key(load(member.key), self._database.state.limits),
+                        )
                     )
         return keys
 
@@ -468,7 +471,7 @@ async def _apply(
 def _action(database: Database, revert: _Revert, context: Context) -> Action:
     """Return the write that puts an item back if the present one is that of the plan."""
     key, item = revert.key, revert.restored
-    restored = None if item is None else (item, item_size(load(item), database.limits))
+    restored = None if item is None else (item, item_size(load(item), database.state.limits))
     return write_back((key.table, key.pk, key.sk), restored, revert.digest, context)
 
 

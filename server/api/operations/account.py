@@ -15,7 +15,7 @@ _CACHE_MINUTES = 1440
 @operation("DescribeLimits", Right.NONE)
 def describe_limits(database: Database, _: dict[str, Any], reply: Reply) -> None:
     """Reply with the limits that CreateTable and UpdateTable enforce."""
-    limits = database.limits
+    limits = database.state.limits
     answer = {
         "AccountMaxReadCapacityUnits": limits.account_capacity_units,
         "AccountMaxWriteCapacityUnits": limits.account_capacity_units,

@@ -52,7 +52,7 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("BatchExecuteStatement", _demands)
 def batch_execute_statement(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the statements and execute each."""
-    batch = [_member(each, database.limits) for each in body["Statements"]]
+    batch = [_member(each, database.state.limits) for each in body["Statements"]]
     kinds = {isinstance(each.bound.kind, Select) for each in batch if each.bound is not None}
     if len(kinds) > 1:
         raise ValidationError(_MIXED)
@@ -109,7 +109,7 @@ def _check_key(database: Database, bound: Bound) -> None:
     source = statements.source_of(database, select)
     if source.index is not None:
         raise ValidationError(_NO_KEY)
-    statements.check_where(bound, select, database.limits)
+    statements.check_where(bound, select, database.state.limits)
     reads = reads_of(bound, select, source.keys, composite=False).reads
     if len(reads) != 1 or not isinstance(reads[0], KeyRead):
         raise ValidationError(_NO_KEY)

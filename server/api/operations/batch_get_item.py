@@ -52,7 +52,7 @@ class _Table:
 @operation("BatchGetItem", each_table("BatchGetItem", Right.READ, facts_of_batch_get))
 def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read the items."""
-    limits = database.limits
+    limits = database.state.limits
     requests: dict[str, dict[str, Any]] = body["RequestItems"]
     if sum(len(request["Keys"]) for request in requests.values()) > limits.batch_get_keys:
         raise ValidationError("Too many items requested for the BatchGetItem call")
@@ -61,7 +61,7 @@ def batch_get_item(database: Database, body: dict[str, Any], reply: Reply) -> No
         expressions.check_mixing({name: value for each in requests.values() for name, value in each.items()})
     plans = {name: _plan(request, limits) for name, request in requests.items()}
     tables = [
-        _Table(name, request, plans[name], database.table(name).definition)
+        _Table(name, request, plans[name], database.state.usable_table(name).definition)
         for name, request in requests.items()
     ]
     keys = [
@@ -88,7 +88,7 @@ def _read(
     database: Database, body: dict[str, Any], reply: Reply, tables: list[_Table], keys: list[EncodedKey]
 ) -> None:
     """Read the items of strongly and of eventually consistent tables, each with its own units."""
-    answer = partial(_answer, body, reply, tables, database.limits.batch_get_bytes)
+    answer = partial(_answer, body, reply, tables, database.state.limits.batch_get_bytes)
     kinds = {reply.after is not None or table.consistent for table in tables}
     if len(kinds) == 1:
         _read_group(database, keys, kinds.pop(), answer)

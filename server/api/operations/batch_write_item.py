@@ -71,7 +71,7 @@ class _Batch:
 @operation("BatchWriteItem", each_table("BatchWriteItem", Right.WRITE, facts_of_batch_write))
 def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate all writes, then submit a command for each."""
-    limits = database.limits
+    limits = database.state.limits
     requests: dict[str, list[dict[str, Any]]] = body["RequestItems"]
     if sum(map(len, requests.values())) > limits.batch_write_requests:
         raise ValidationError("Too many items requested for the BatchWriteItem call")
@@ -80,7 +80,7 @@ def batch_write_item(database: Database, body: dict[str, Any], reply: Reply) -> 
         raise ValidationError("The items of the BatchWriteItem call exceed 16 MB")
     size = iter(sizes)
     writes = [
-        _Write(name, request, next(size), database.table(name).definition)
+        _Write(name, request, next(size), database.state.usable_table(name).definition)
         for name, each in requests.items()
         for request in each
     ]

@@ -24,7 +24,7 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("ExecuteStatement", _demands)
 def execute_statement(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the statement and execute it."""
-    bound = statements.bound_statement(body, database.limits)
+    bound = statements.bound_statement(body, database.state.limits)
     statements.execute_at_cut(database, bound, body, reply, partial(_answer, body, reply))
 
 

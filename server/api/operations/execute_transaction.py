@@ -48,7 +48,7 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("ExecuteTransaction", _demands)
 def execute_transaction(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the statements and read the items, or submit one command."""
-    limits = database.limits
+    limits = database.state.limits
     for member in body["TransactStatements"]:
         statements.checked_parameters(member, limits)
     bounds = [
@@ -100,7 +100,7 @@ def _classic(
     reasons: list[Reason] = []
     for nth, (bound, member) in enumerate(zip(bounds, body["TransactStatements"], strict=True)):
         try:
-            table = database.table(bound.kind.table)
+            table = database.state.usable_table(bound.kind.table)
         except ResourceNotFoundError as error:
             reasons.append(Reason("ResourceNotFound", error.message))
             continue
@@ -135,7 +135,7 @@ def _get(database: Database, bound: Bound, table: Table, _member: dict[str, Any]
     assert isinstance(select, Select), "a transaction of reads has no other statement"
     if select.index is not None:
         raise ValidationError(_NO_INDEX)
-    statements.check_where(bound, select, database.limits)
+    statements.check_where(bound, select, database.state.limits)
     schema = table.definition.key
     try:
         reads = reads_of(bound, select, schema, composite=False).reads
@@ -180,7 +180,7 @@ def _action(
         action = statements.classic_write(bound, table.definition, member)
     except KeyMismatchError:
         return Reason("ValidationError", KEY_MISMATCH)
-    parsed.append(parse_action(action.kind, action.request, database.limits))
+    parsed.append(parse_action(action.kind, action.request, database.state.limits))
     return {action.kind: action.request}
 
 

@@ -23,14 +23,14 @@ _PLAIN = frozenset(("TableName", "Key", "ConsistentRead"))
 @operation("GetItem", Right.READ)
 def get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read the item."""
-    limits, key = database.limits, body["Key"]
+    limits, key = database.state.limits, body["Key"]
     if body.keys() <= _PLAIN:
         check_item(key, limits)
-        definition = database.table(body["TableName"]).definition
+        definition = database.state.usable_table(body["TableName"]).definition
         answer = _answer_plain
     else:
         plan = parameters.parse_read(body, limits, partial(check_item, key, limits), "GetItem").plan
-        definition = database.table(body["TableName"]).definition
+        definition = database.state.usable_table(body["TableName"]).definition
         parameters.check_key_paths(plan, definition)
         answer = partial(_answer, body, plan)
     pk, sk = definition.key.read_key(key, limits)

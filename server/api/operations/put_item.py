@@ -15,9 +15,9 @@ from ..reply import Reply
 @operation("PutItem", Right.WRITE)
 def put_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and submit a Put."""
-    limits, item = database.limits, body["Item"]
+    limits, item = database.state.limits, body["Item"]
     request = parameters.parse_write(body, item, limits, "PutItem")
-    definition = database.table(body["TableName"]).definition
+    definition = database.state.usable_table(body["TableName"]).definition
     if request.expression is not None:
         write_requests.check_key_paths(definition, request.expression)
     pk, sk = definition.key.item_key(item, limits)

@@ -39,13 +39,13 @@ def query_request(
     Raises:
         RequestError: The request is invalid.
     """
-    limits = database.limits
+    limits = database.state.limits
     parsed = page_requests.check_request(body, limits, "Query")
     plan = parsed.plan
     if plan is None or plan.key_condition is None:
         raise ValidationError(_NO_CONDITION)
 
-    table = database.table(body["TableName"])
+    table = database.state.usable_table(body["TableName"])
     index = page_requests.index_of(body, table)
     schema = table.definition.key if index is None else index.definition.key
     start = page_requests.start_key(body, table, index, limits, "Query")

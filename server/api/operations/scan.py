@@ -26,11 +26,11 @@ def scan_request(database: Database, body: dict[str, Any], fresh: bool) -> tuple
     Raises:
         RequestError: The request is invalid.
     """
-    limits = database.limits
+    limits = database.state.limits
     parsed = page_requests.check_request(body, limits, "Scan")
     segment, segments = _segment(body)
 
-    table = database.table(body["TableName"])
+    table = database.state.usable_table(body["TableName"])
     index = page_requests.index_of(body, table)
     start = page_requests.start_key(body, table, index, limits, "Scan")
     parameters.check_key_paths(parsed.plan, table.definition)

@@ -79,7 +79,7 @@ def list_tables(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Reply with the page after ExclusiveStartTableName, which may be the name of no table."""
     names = database.state.sorted_names
     start = bisect_right(names, body.get("ExclusiveStartTableName", ""))
-    end = start + body.get("Limit", database.limits.table_names_page)
+    end = start + body.get("Limit", database.state.limits.table_names_page)
     answer: dict[str, Any] = {"TableNames": names[start:end]}
     if end < len(names):
         answer["LastEvaluatedTableName"] = names[end - 1]

@@ -41,7 +41,7 @@ def list_tags_of_resource(database: Database, body: dict[str, Any], reply: Reply
     tags = table.definition.tags
     keys = sorted(tags)
     start = bisect_right(keys, body.get("NextToken", ""))
-    end = start + database.limits.tags_page
+    end = start + database.state.limits.tags_page
     answer: dict[str, Any] = {"Tags": [{"Key": key, "Value": tags[key]} for key in keys[start:end]]}
     if end < len(keys):
         answer["NextToken"] = keys[end - 1]

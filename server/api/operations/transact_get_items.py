@@ -76,11 +76,11 @@ def read_items(database: Database, body: dict[str, Any], reply: Reply, shows: Se
     Raises:
         RequestError: The request is invalid.
     """
-    limits = database.limits
+    limits = database.state.limits
     requests = [item["Get"] for item in body["TransactItems"]]
     plans = [_plan(request, limits) for request in requests]
     gets = [
-        _Get(request, plan, database.table(request["TableName"]).definition, show)
+        _Get(request, plan, database.state.usable_table(request["TableName"]).definition, show)
         for request, plan, show in zip(requests, plans, shows, strict=True)
     ]
     keys = _keys(gets, limits)

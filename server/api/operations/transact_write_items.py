@@ -69,7 +69,7 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 @operation("TransactWriteItems", _demands)
 def transact_write_items(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and submit the transaction as one command."""
-    parsed = [_parse(item, database.limits) for item in body["TransactItems"]]
+    parsed = [_parse(item, database.state.limits) for item in body["TransactItems"]]
     submit_transaction(database, body, parsed, reply, partial(_answer, reply))
 
 
@@ -81,8 +81,8 @@ def submit_transaction(
     Raises:
         RequestError: The request is invalid.
     """
-    limits = database.limits
-    definitions = [database.table(one.body["TableName"]).definition for one in parsed]
+    limits = database.state.limits
+    definitions = [database.state.usable_table(one.body["TableName"]).definition for one in parsed]
     size = sum(one.write.size + one.write.expression_bytes for one in parsed)
     if size > limits.transaction_bytes:
         raise ValidationError(TOO_LARGE)
@@ -162,7 +162,7 @@ def _limit_examined(
     The fold limits the items that are written. This limit is checked before, because a hundred checks of the largest
     items would delay all other clients by seconds.
     """
-    limits = database.limits
+    limits = database.state.limits
     examined = [action for action in actions if isinstance(action, Update) or action.expression is not None]
     if len(examined) * limits.item_bytes <= limits.transaction_bytes:
         proceed()

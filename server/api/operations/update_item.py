@@ -14,9 +14,9 @@ def _write_at_key(name: str, kind: type[Update | Delete]) -> Operation:
     """Declare an operation that submits a command for the item at the Key of its request."""
 
     def handle(database: Database, body: dict[str, Any], reply: Reply) -> None:
-        limits, key = database.limits, body["Key"]
+        limits, key = database.state.limits, body["Key"]
         request = parameters.parse_write(body, key, limits, name)
-        definition = database.table(body["TableName"]).definition
+        definition = database.state.usable_table(body["TableName"]).definition
         pk, sk = definition.key.read_key(key, limits)
         if request.expression is not None:
             write_requests.check_key_paths(definition, request.expression)

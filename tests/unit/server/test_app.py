@@ -17,7 +17,7 @@ from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import refold
 from foldb.model.errors import LogLockedError
-from foldb.server.http.listener import AddressRefusedError
+from foldb.server.http.address import AddressRefusedError
 from tests.support.raw import ask, send
 from tests.support.served import served
 from tests.support.tables import table_request

@@ -13,7 +13,8 @@ from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.partition import ResultPosition
 from foldb.model.errors import ThrottlingError
 from foldb.server.http import protocol
-from foldb.server.http.listener import AddressRefusedError, Listener, listen_address
+from foldb.server.http.address import AddressRefusedError, listen_address
+from foldb.server.http.listener import Listener
 from foldb.server.http.protocol import Connection
 from foldb.server.node import Node
 from foldb.server.settings import Settings

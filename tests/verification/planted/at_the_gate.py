@@ -181,7 +181,7 @@ BUGS = [
     bug(
         "it listens to other machines",
         """
-@ server/http/listener.py
+@ server/http/address.py
 -    if settings.keys is None and not settings.insecure_any_address:
 +    if False:
 """,
