@@ -69,14 +69,11 @@ HOT = (
     "server/usage/usage.py",
 )
 
-# The codec of messages between nodes reads the type hints of these dataclasses; a compiled class keeps none.
-INTERPRETED = ("materializer/fold/outcomes.py", "materializer/fold/read_requests.py")
-
 
 def hot_modules() -> list[str]:
     """Return the paths of the modules that the fast build compiles, from the root."""
     found = {path.relative_to(ROOT).as_posix() for pattern in HOT for path in ROOT.glob(pattern)}
-    return sorted(path for path in found if path not in INTERPRETED and not path.endswith("/__init__.py"))
+    return sorted(path for path in found if not path.endswith("/__init__.py"))
 
 
 def requirement() -> str:

@@ -19,7 +19,7 @@ UNKNOWN: Final = "unknown"
 END: Final = "end"
 
 # The first character decides the alternative, so the pattern never backtracks.
-_TOKEN = re.compile(
+_TOKEN: Final = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z0-9_]*)"
     r"|(?P<alias>#[A-Za-z0-9_]+)"
     r"|(?P<reference>:[A-Za-z0-9_]+)"
@@ -60,7 +60,7 @@ def tokenize(text: str) -> list[ExpressionToken]:
     return tokens
 
 
-_WORDS = """
+_WORDS: Final = """
     ABORT ABSOLUTE ACTION ADD AFTER AGENT AGGREGATE ALL ALLOCATE ALTER ANALYZE AND ANY ARCHIVE ARE ARRAY AS
     ASC ASCII ASENSITIVE ASSERTION ASYMMETRIC AT ATOMIC ATTACH ATTRIBUTE AUTH AUTHORIZATION AUTHORIZE AUTO
     AVG BACK BACKUP BASE BATCH BEFORE BEGIN BETWEEN BIGINT BINARY BIT BLOB BLOCK BOOLEAN BOTH BREADTH BUCKET
@@ -104,7 +104,7 @@ _WORDS = """
     WHENEVER WHERE WHILE WINDOW WITH WITHIN WITHOUT WORK WRAPPED WRITE YEAR ZONE
 """
 
-RESERVED_WORDS = frozenset(_WORDS.split())
+RESERVED_WORDS: Final = frozenset(_WORDS.split())
 
 
 def is_reserved(name: str) -> bool:

@@ -31,11 +31,11 @@ from .tree import (
     UpdateAction,
 )
 
-_MISSING = "The provided expression refers to an attribute that does not exist in the item"
-_WRONG_TYPE = "An operand in the update expression has an incorrect data type"
-_WRONG_TYPE_LEGACY = "Type mismatch for attribute to update"
-_WRONG_PATH = "The document path provided in the update expression is invalid for update"
-_TOO_DEEP = (
+_MISSING: Final = "The provided expression refers to an attribute that does not exist in the item"
+_WRONG_TYPE: Final = "An operand in the update expression has an incorrect data type"
+_WRONG_TYPE_LEGACY: Final = "Type mismatch for attribute to update"
+_WRONG_PATH: Final = "The document path provided in the update expression is invalid for update"
+_TOO_DEEP: Final = (
     "Nesting Levels have exceeded supported limits: "
     "Attributes in the item have nested levels beyond supported limit"
 )

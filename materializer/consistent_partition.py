@@ -16,7 +16,7 @@ Isolated reads of several partitions, of which some are on other nodes or on a s
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..log.commands import Entry, Position
 from ..model.errors import InternalServerError, RequestError
@@ -43,8 +43,8 @@ from .replicated import ReadIndex, ReplicatedWorker
 from .worker import Cancellable, Scheduler
 from .write_holds import WriteHolds
 
-DEADLINE_SECONDS = 5.0
-STALE_MS = 5_000
+DEADLINE_SECONDS: Final = 5.0
+STALE_MS: Final = 5_000
 
 # Called with an error or with the result; the result is of the state at that position.
 ReadCallback: TypeAlias = Callable[[Any, Position], None]

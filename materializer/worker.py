@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ..log.commands import (
     Backfill,
@@ -55,25 +55,25 @@ T = TypeVar("T")
 
 # The limits of one entry. More commands would not be faster, and the first of them would wait longer. A transaction
 # counts as its actions: folding an entry is one turn of the loop.
-ENTRY_STEPS = 512
-ENTRY_BYTES = 1024 * 1024
+ENTRY_STEPS: Final = 512
+ENTRY_BYTES: Final = 1024 * 1024
 
 # The limit of queued bytes, the entry in flight included. Above it clients are throttled.
-WAITING_BYTES = 64 * 1024 * 1024
+WAITING_BYTES: Final = 64 * 1024 * 1024
 
 # The limit of bytes sent to other partitions and not acknowledged. Above it clients are throttled too.
 UNACKNOWLEDGED_BYTES = 64 * 1024 * 1024
 
 # Clients' commands can be refused. Relayed messages and an owner's proposals cannot: they are what frees the room.
-_REFUSABLE = frozenset((Put, Update, Delete, Transact, DefineTable, Load))
-_THROTTLED = "Rate of requests exceeds the allowed throughput."
+_REFUSABLE: Final = frozenset((Put, Update, Delete, Transact, DefineTable, Load))
+_THROTTLED: Final = "Rate of requests exceeds the allowed throughput."
 
-_FULL = "The disk is full. Writes succeed again by themselves when there is space."
+_FULL: Final = "The disk is full. Writes succeed again by themselves when there is space."
 
-_FILLING = frozenset((Backfill, Load))
+_FILLING: Final = frozenset((Backfill, Load))
 
 # After these commands alone the log needs no digest.
-_STILL = (Genesis, Digest)
+_STILL: Final = (Genesis, Digest)
 
 
 class Cancellable(Protocol):

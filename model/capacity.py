@@ -14,11 +14,13 @@ integers. Write units are integers.
     transaction        twice a write; indexes are not doubled
 """
 
-READ_BLOCK = 4096
-WRITE_BLOCK = 1024
+from typing import Final
+
+READ_BLOCK: Final = 4096
+WRITE_BLOCK: Final = 1024
 
 # Bytes that an item costs to store in addition to its size. Part of a table's size, never of capacity units.
-STORAGE_OVERHEAD = 100
+STORAGE_OVERHEAD: Final = 100
 
 
 def blocks(size: int, block: int) -> int:

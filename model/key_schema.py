@@ -11,7 +11,7 @@ Bytes compare as the values do, in both forms.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -23,9 +23,9 @@ from .values import Item, dump, names_size
 KeyReader: TypeAlias = Callable[[Item], bytes | None]
 KeyWriter: TypeAlias = Callable[[bytes, bytes], bytes]
 
-_INVALID = "One or more parameter values were invalid: "
-_NOT_VALID = "One or more parameter values are not valid. "
-KEY_MISMATCH = "The provided key element does not match the schema"
+_INVALID: Final = "One or more parameter values were invalid: "
+_NOT_VALID: Final = "One or more parameter values are not valid. "
+KEY_MISMATCH: Final = "The provided key element does not match the schema"
 
 
 @dataclass(frozen=True, slots=True)

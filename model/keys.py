@@ -20,12 +20,12 @@ never change it.
 
 from binascii import a2b_base64, b2a_base64
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from . import numbers
 
-SLOTS = 4096
-_SLOT_SHIFT = 64 - (SLOTS - 1).bit_length()
+SLOTS: Final = 4096
+_SLOT_SHIFT: Final = 64 - (SLOTS - 1).bit_length()
 
 _NUL, _ESCAPED, _END = b"\0", b"\0\xff", b"\0\0"
 

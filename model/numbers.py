@@ -35,30 +35,33 @@ zero sorts below 80 followed by any byte. FF makes -1 greater than -1.5.
 """
 
 import re
+from typing import Final
 
 from .errors import ValidationError
 
 # Every stored key depends on these constants: never change them.
-DIGITS_MAX = 38
-EXPONENT_MIN = -130
-EXPONENT_MAX = 125
-_ZERO = b"\x80"
-_END = b"\xff"
-_BIAS = 65
-_COMPLEMENT = bytes((0x99 - byte) % 256 for byte in range(256))
+DIGITS_MAX: Final = 38
+EXPONENT_MIN: Final = -130
+EXPONENT_MAX: Final = 125
+_ZERO: Final = b"\x80"
+_END: Final = b"\xff"
+_BIAS: Final = 65
+_COMPLEMENT: Final = bytes((0x99 - byte) % 256 for byte in range(256))
 
 # Linear time: the groups match disjoint characters, so the pattern never backtracks.
-_SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
+_SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
 # A text with a larger exponent is not a number to DynamoDB.
-_WRITTEN_EXPONENT_MAX = (1 << 63) - 1
-_WRITTEN_EXPONENT_DIGITS_MAX = len(str(_WRITTEN_EXPONENT_MAX))
+_WRITTEN_EXPONENT_MAX: Final = (1 << 63) - 1
+_WRITTEN_EXPONENT_DIGITS_MAX: Final = len(str(_WRITTEN_EXPONENT_MAX))
 
-_INT_MAX = (1 << 31) - 1
+_INT_MAX: Final = (1 << 31) - 1
 
-NOT_NUMERIC = "The parameter cannot be converted to a numeric value"
-OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
-UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
-TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
+NOT_NUMERIC: Final = "The parameter cannot be converted to a numeric value"
+OVERFLOW: Final = "Number overflow. Attempting to store a number with magnitude larger than supported range"
+UNDERFLOW: Final = (
+    "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+)
+TOO_PRECISE: Final = "Attempting to store more than 38 significant digits in a Number"
 
 
 def canonical(text: str) -> str:

@@ -13,7 +13,7 @@ items, keys and expressions are not checked here: see `values.py`.
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -23,7 +23,7 @@ from .errors import SerializationError, UnknownOperationError, ValidationError
 Check: TypeAlias = Callable[[Any, str, list[str]], None]
 Shape: TypeAlias = dict[str, Any]
 
-_MODEL = orjson.loads(pkgutil.get_data(__package__, "service.json") or b"")
+_MODEL: Final = orjson.loads(pkgutil.get_data(__package__, "service.json") or b"")
 _INPUTS: dict[str, str] = _MODEL["inputs"]
 ABSENT: frozenset[str] = frozenset(_MODEL["absent"])
 """The operations of DynamoDB and DynamoDB Streams that foldb does not implement."""
@@ -31,8 +31,8 @@ OPERATIONS: frozenset[str] = ABSENT.union(_INPUTS)
 """All operations of DynamoDB and DynamoDB Streams."""
 _SHAPES: dict[str, Shape] = _MODEL["shapes"]
 
-_PACKAGE = "com.amazonaws.dynamodb.v20120810"
-_JAVA = {
+_PACKAGE: Final = "com.amazonaws.dynamodb.v20120810"
+_JAVA: Final = {
     "string": "String",
     "boolean": "Boolean",
     "integer": "Integer",
@@ -41,57 +41,59 @@ _JAVA = {
     "timestamp": "Date",
 }
 # Patterns that Python writes in another way.
-_PYTHON_PATTERNS = {
+_PYTHON_PATTERNS: Final = {
     r"\p{Print}+": r"[\x20-\x7e]+",
     r"[\u0020-\uD7FF\uE000-\uFFFD\uD800\uDC00-\uDBFF\uDFFF\r\n\t]*": (
         r"[\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF\r\n\t]*"
     ),
 }
-_TOKENS = {"str": "STRING_VALUE", "int": "NUMBER_VALUE", "float": "DECIMAL_VALUE"}
+_TOKENS: Final = {"str": "STRING_VALUE", "int": "NUMBER_VALUE", "float": "DECIMAL_VALUE"}
 
-_PYTHON = {"string": str, "structure": dict, "map": dict, "list": list}
+_PYTHON: Final = {"string": str, "structure": dict, "map": dict, "list": list}
 _TABLE_NAME: Shape = {"name": "TableArn", "type": "string"}
-_UNBOUNDED = 1 << 62
+_UNBOUNDED: Final = 1 << 62
 
 # DynamoDB stops at this number.
-_VIOLATIONS_MAX = 10
+_VIOLATIONS_MAX: Final = 10
 # Characters of a value in an error message; the rest is left out.
-_SHOWN_MAX = 256
+_SHOWN_MAX: Final = 256
 
-TABLE_NAME_PATTERN = "[a-zA-Z0-9_.-]+"
+TABLE_NAME_PATTERN: Final = "[a-zA-Z0-9_.-]+"
 _is_table_name = re.compile("[a-zA-Z0-9_.-]{3,255}").fullmatch
 _is_table_arn = re.compile("arn:[^:]*:dynamodb:[^:]*:[0-9]*:table/[a-zA-Z0-9_.-]{3,255}").fullmatch
 _has_table_characters = re.compile(TABLE_NAME_PATTERN).fullmatch
 
-_NOT_EMPTY = "Member must have length greater than or equal to 1"
-_MAP_KEYS = (
+_NOT_EMPTY: Final = "Member must have length greater than or equal to 1"
+_MAP_KEYS: Final = (
     "Map keys must satisfy constraint: [Member must have length less than or equal to 255, "
     "Member must have length greater than or equal to 3, "
     f"Member must satisfy regular expression pattern: {TABLE_NAME_PATTERN}]"
 )
 
 # DynamoDB checks some members of these requests again, with texts of their own, when they have this member.
-_SINGLE_WRITES = {"PutItem": "Item", "UpdateItem": "Key", "DeleteItem": "Key"}
-_RETURN_VALUES = (
+_SINGLE_WRITES: Final = {"PutItem": "Item", "UpdateItem": "Key", "DeleteItem": "Key"}
+_RETURN_VALUES: Final = (
     "Failed to satisfy constraint: Member must satisfy enum value set: "
     "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"  # DynamoDB's own spelling
 )
-_OPERATORS = (
+_OPERATORS: Final = (
     "Failed to satisfy constraint: Member must satisfy enum value set: [ALL, OR]"  # also DynamoDB's own
 )
-_METRICS = "ReturnItemCollectionMetrics can only be SIZE or NONE"  # unless another member is wrong, too
-_CLIENT_REQUEST = "Value at 'ClientRequestToken' "
+_METRICS: Final = (
+    "ReturnItemCollectionMetrics can only be SIZE or NONE"  # unless another member is wrong, too
+)
+_CLIENT_REQUEST: Final = "Value at 'ClientRequestToken' "
 # By member: its shape, and the text that such a write has for a value that is none of the enum.
-_SINGLE_WRITE_TEXTS = {
+_SINGLE_WRITE_TEXTS: Final = {
     "ReturnValues": ("ReturnValue", _RETURN_VALUES),
     "ConditionalOperator": ("ConditionalOperator", _OPERATORS),
     "ReturnItemCollectionMetrics": ("ReturnItemCollectionMetrics", _METRICS),
 }
 # Levels of JSON. DynamoDB reads a deeper write of one item with an older parser, which has the older texts.
-OLDER_DEPTH = 128
+OLDER_DEPTH: Final = 128
 
 # Table operations have their own error text for a missing TableName.
-_TABLE_OPERATIONS = frozenset(
+_TABLE_OPERATIONS: Final = frozenset(
     name for name in _INPUTS if "Table" in name or "TimeToLive" in name or "ContinuousBackups" in name
 )
 

@@ -37,24 +37,24 @@ Item: TypeAlias = dict[str, Value]
 
 COLLECTION_BYTES: Final = 3  # charged for a list or a map, in addition to its content
 
-ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
-UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
+ITEM_TOO_LARGE: Final = "Item size has exceeded the maximum allowed size"
+UPDATE_TOO_LARGE: Final = "Item size to update has exceeded the maximum allowed size"
 
-_EMPTY = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
-_SEVERAL = (
+_EMPTY: Final = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+_SEVERAL: Final = (
     "Supplied AttributeValue has more than one datatypes set, "
     "must contain exactly one of the supported datatypes"
 )
-_NESTED = (
+_NESTED: Final = (
     "Nesting Levels have exceeded supported limits: "
     "Attributes in the item have nested levels beyond supported limit"
 )
-_INVALID = "One or more parameter values were invalid: "
-NAME_TOO_LONG = "Attribute name is too large, must be less than 65536 bytes"
-_NAME_EMPTY = "Empty attribute name"
-_NOT_TRUE = _INVALID + "Null attribute value types must have the value of true"
-_EMPTY_STRING = _INVALID + "An AttributeValue may not contain an empty string"
-_EMPTY_BINARY = _INVALID + "An AttributeValue may not contain a null or empty binary type."
+_INVALID: Final = "One or more parameter values were invalid: "
+NAME_TOO_LONG: Final = "Attribute name is too large, must be less than 65536 bytes"
+_NAME_EMPTY: Final = "Empty attribute name"
+_NOT_TRUE: Final = _INVALID + "Null attribute value types must have the value of true"
+_EMPTY_STRING: Final = _INVALID + "An AttributeValue may not contain an empty string"
+_EMPTY_BINARY: Final = _INVALID + "An AttributeValue may not contain a null or empty binary type."
 
 
 # Validation
@@ -185,8 +185,9 @@ def _check(values: Iterable[Any], limits: Limits, depth: int) -> int:
     for value in values:
         if type(value) is dict and len(value) == 1:
             (tag,) = value
-            if tag in _CHECKS:
-                size += _CHECKS[tag](value, value[tag], limits, depth)
+            check = _CHECKS.get(tag)
+            if check is not None:
+                size += check(value, value[tag], limits, depth)
                 continue
         size += _check_irregular(value, limits, depth)
     return size

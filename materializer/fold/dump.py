@@ -50,11 +50,11 @@ END: Final = b"."
 # Number of entries of a view that are read at once.
 _READ_AHEAD: Final = 256
 
-_FRAME = Struct(">cI")
-_ORIGIN = Struct(">16sQ")
-_MESSAGE = Struct(">QIQ")  # offset and index of the command that sent it, and its log time
-_DEFERRED = Struct(">I")  # the sender
-_ITEM = Struct(">IIII")  # lengths of partition key, sort key and item, and the item's size
+_FRAME: Final = Struct(">cI")
+_ORIGIN: Final = Struct(">16sQ")
+_MESSAGE: Final = Struct(">QIQ")  # offset and index of the command that sent it, and its log time
+_DEFERRED: Final = Struct(">I")  # the sender
+_ITEM: Final = Struct(">IIII")  # lengths of partition key, sort key and item, and the item's size
 
 
 def dump(state: PartitionState) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ refused command is an outcome. An exception here is a bug, and stops the partiti
 """
 
 from collections.abc import Collection, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ...log.commands import (
     LEVEL,
@@ -54,7 +54,7 @@ from .transactions.coordinator import abandon
 from .transactions.transact import transact
 from .writes import apply, decide, removal, replace, store
 
-_VOID = "an operator declared it void"
+_VOID: Final = "an operator declared it void"
 
 Void: TypeAlias = tuple[int, int | None]
 """A void record or command, as a Skip declares it: the offset of a record, and the index of a command or None for all.

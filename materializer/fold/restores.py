@@ -9,6 +9,7 @@ can continue.
 """
 
 from dataclasses import replace
+from typing import Final
 
 import orjson
 
@@ -24,7 +25,7 @@ from .state import PartitionState
 from .transactions.participant import current_decision
 from .writes import apply
 
-_NOT_RESTORED = "the table is not being restored"
+_NOT_RESTORED: Final = "the table is not being restored"
 
 
 def load_items(state: PartitionState, command: Load, sequence_number: int) -> Outcome:

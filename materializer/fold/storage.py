@@ -31,14 +31,14 @@ UNKNOWN: Final[Stored] = (b"", -1)
 
 EncodedKey: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key
 
-LISTS_UP_TO = 4096
-LISTS_AGAIN_AT = LISTS_UP_TO // 2
+LISTS_UP_TO: Final = 4096
+LISTS_AGAIN_AT: Final = LISTS_UP_TO // 2
 CHUNK = 1024
 
-HASHES = 1 << 64
+HASHES: Final = 1 << 64
 
 # Scans that are under way return to the same slot page after page; this many slots keep their order.
-_ORDERS = 64
+_ORDERS: Final = 64
 
 # A single item under its partition key: (bytes, size), followed by its sort key if the store has sort keys.
 _Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]

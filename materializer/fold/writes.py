@@ -33,7 +33,9 @@ from .state import EXPRESSION_LEVEL, PartitionState, Table
 from .storage import Stored
 
 _DIGEST_BYTES: Final = 16
-_UNSUPPORTED_KEY = "The update expression attempted to update the secondary index key to unsupported type"
+_UNSUPPORTED_KEY: Final = (
+    "The update expression attempted to update the secondary index key to unsupported type"
+)
 
 
 @dataclass(slots=True)

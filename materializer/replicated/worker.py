@@ -15,7 +15,7 @@ standby: it folds all the same, and can become the owner at any moment.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...log.commands import Entry, Position, Record
 from ...log.log import Appended, RawRecord, SharedLog, Stop
@@ -32,13 +32,13 @@ from ..fold.storage import Store
 from ..refold import Capture, FoldError, refold_past
 from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
 
-SILENCE_SECONDS = 10.0
+SILENCE_SECONDS: Final = 10.0
 
 # The limits of entries that are folded on acknowledgement and not received yet. Above them entries wait to be received.
-UNCONFIRMED_ENTRIES = 1024
-UNCONFIRMED_BYTES = 32 * 1024 * 1024
+UNCONFIRMED_ENTRIES: Final = 1024
+UNCONFIRMED_BYTES: Final = 32 * 1024 * 1024
 
-_RETRY_SECONDS = 0.5
+_RETRY_SECONDS: Final = 0.5
 
 
 class _Waiter(NamedTuple):
@@ -57,9 +57,9 @@ class ReplicatedWorker(Worker):
         waiting_bytes: The limit of queued bytes.
         capture: Receives all outcomes, also those of a refold.
         dispose: Receives the stores of deleted tables and indexes.
+        on_fatal: Called when the worker has stopped.
         draw_salt: Draws an entry's salt, from level 5.
         silence: Seconds without an answer of the log after which clients receive an error.
-        on_fatal: Called when the worker has stopped.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class ReplicatedWorker(Worker):
         *,
         new_origin: Callable[[], bytes],
         scheduler: Scheduler,
+        on_fatal: Callable[[BaseException], None],
         partition: int = 0,
         waiting_bytes: int = WAITING_BYTES,
         capture: Capture | None = None,
         dispose: Callable[[list[Store]], None] | None = None,
         draw_salt: Callable[[], bytes] | None = None,
         silence: float = SILENCE_SECONDS,
-        on_fatal: Callable[[BaseException], None],
     ) -> None:
         super().__init__(
             log,

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
@@ -53,14 +53,14 @@ from .reply import Reply
 from .restores import latest_time
 from .strict_json import parse
 
-_SEVERAL = {"BatchExecuteStatement": "Statements", "ExecuteTransaction": "TransactStatements"}
+_SEVERAL: Final = {"BatchExecuteStatement": "Statements", "ExecuteTransaction": "TransactStatements"}
 """The operations on several statements, and the members of their requests that hold them."""
-_LONG_BYTES = 16 * 1024
+_LONG_BYTES: Final = 16 * 1024
 """The statements of a request with a larger body are parsed in portions."""
 
-API = "DynamoDB_20120810."
-STREAMS_API = "DynamoDBStreams_20120810."
-ADMIN_API = "Foldb_20261121."
+API: Final = "DynamoDB_20120810."
+STREAMS_API: Final = "DynamoDBStreams_20120810."
+ADMIN_API: Final = "Foldb_20261121."
 
 Route: TypeAlias = tuple[str | None, Handler, Demands, Right | None]
 """The name of an operation in the service model, or None; its handler; its demands; its `Operation.right`."""

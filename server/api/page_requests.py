@@ -3,7 +3,7 @@
 The checks have DynamoDB's order: the request alone, then the table, then both together.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from ...expressions import Plan
 from ...materializer.fold.index_entries import entry_key
@@ -19,17 +19,17 @@ from .parameters import ReadRequest
 from .reply import Reply
 from .response_json import Consumed, consumed_one
 
-_INVALID = "One or more parameter values were invalid: "
-_START_INVALID = "The provided starting key is invalid"
-_ALL_PROJECTED = "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
-_ALL_OF_GLOBAL = (
+_INVALID: Final = "One or more parameter values were invalid: "
+_START_INVALID: Final = "The provided starting key is invalid"
+_ALL_PROJECTED: Final = "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
+_ALL_OF_GLOBAL: Final = (
     _INVALID + "Select type ALL_ATTRIBUTES is not supported for global secondary index {} "
     "because its projection type is not ALL"
 )
-_NAMED_NOTHING = (
+_NAMED_NOTHING: Final = (
     "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
 )
-_CHOICES = {
+_CHOICES: Final = {
     "COUNT": "only the Count",
     "ALL_ATTRIBUTES": "ALL_ATTRIBUTES",
     "ALL_PROJECTED_ATTRIBUTES": "ALL_PROJECTED_ATTRIBUTES",

@@ -7,7 +7,7 @@ DynamoDB reports errors in this order, so `parse_write` and `parse_read` validat
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -20,9 +20,9 @@ from ...model.service import OLDER_DEPTH, is_deeper
 from ...model.tables import TableDefinition
 from ...model.values import ITEM_TOO_LARGE, Item, Value, check_item, check_named_values, check_values
 
-ONE_ERROR = "1 validation error detected: "
+ONE_ERROR: Final = "1 validation error detected: "
 
-_WRITE_MEMBERS = frozenset(
+_WRITE_MEMBERS: Final = frozenset(
     (
         "ConditionExpression",
         "UpdateExpression",
@@ -33,13 +33,13 @@ _WRITE_MEMBERS = frozenset(
         "AttributeUpdates",
     )
 )
-_LEGACY_WRITES = frozenset(("Expected", "ConditionalOperator", "AttributeUpdates"))
-_LEGACY_READS = frozenset(
+_LEGACY_WRITES: Final = frozenset(("Expected", "ConditionalOperator", "AttributeUpdates"))
+_LEGACY_READS: Final = frozenset(
     ("KeyConditions", "QueryFilter", "ScanFilter", "AttributesToGet", "ConditionalOperator")
 )
-_LEGACY = _LEGACY_WRITES | _LEGACY_READS
-_READ_EXPRESSIONS = frozenset(("KeyConditionExpression", "FilterExpression", "ProjectionExpression"))
-_EXPRESSIONS_WITH_VALUES = frozenset(
+_LEGACY: Final = _LEGACY_WRITES | _LEGACY_READS
+_READ_EXPRESSIONS: Final = frozenset(("KeyConditionExpression", "FilterExpression", "ProjectionExpression"))
+_EXPRESSIONS_WITH_VALUES: Final = frozenset(
     ("ConditionExpression", "UpdateExpression", "KeyConditionExpression", "FilterExpression")
 )
 

@@ -5,7 +5,7 @@ because a future and a task per request would cost a read half its rate.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 import orjson
 
@@ -15,7 +15,7 @@ from ...model.errors import RequestError
 from ..auth.rights import Bearer, Demand
 from ..usage.operations import OperationUsage
 
-_SCOPE = b"Credential="
+_SCOPE: Final = b"Credential="
 
 
 class ReplySink(Protocol):

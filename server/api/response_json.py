@@ -6,7 +6,7 @@ capacity is counted in half units, which are integers, and converted to DynamoDB
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -17,7 +17,7 @@ from ...model.limits import GIB
 from ...model.tables import TableDefinition
 from .reply import Reply
 
-EMPTY = b"{}"
+EMPTY: Final = b"{}"
 
 
 def members(*parts: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The submission and the answers of single-item writes: PutItem, UpdateItem and DeleteItem."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ...expressions import refuse_key_update
 from ...log.commands import Command, Context, Delete, Expression, Put, Source
@@ -16,9 +16,9 @@ from . import parameters
 from .reply import Reply
 from .response_json import EMPTY, Consumed, collection_metrics, consumed_one, members
 
-_COMMAND_BYTES = 256  # about the size of a command without its item and expressions
+_COMMAND_BYTES: Final = 256  # about the size of a command without its item and expressions
 
-_ANSWER_MEMBERS = frozenset(("ReturnConsumedCapacity", "ReturnItemCollectionMetrics"))
+_ANSWER_MEMBERS: Final = frozenset(("ReturnConsumedCapacity", "ReturnItemCollectionMetrics"))
 
 
 def check_key_paths(definition: TableDefinition, expression: Expression) -> None:

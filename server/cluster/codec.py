@@ -7,8 +7,11 @@ members that it does not know, and fills in missing ones from the defaults. The 
 executed: the reader knows from the method (wire.py) which class it decodes.
 """
 
+import ast
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -41,6 +44,9 @@ AS_IS: Final = Converter(None, None)
 DECIMAL: Final = Converter(str, int)
 """Of a sequence number: it has more digits than an integer of msgpack."""
 
+_COMPILED: Final = "__mypyc_attrs__"
+"""An attribute of each class that mypyc has compiled."""
+
 _PLAIN: Final = (bool, int, str, bytes, dict, Any)
 
 
@@ -58,7 +64,7 @@ class WireMessage(Generic[T]):
 
     def __init__(self, kind: type[T], *, omit: Collection[str] = (), **members: Converter) -> None:
         """Compile the codec. `members` overrides the converters that follow from the type hints."""
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         self.kind = kind
         self.names = tuple(name for name in _names(kind) if name not in omit)
         self._converters = [members.get(name) or converter_of(hints[name]) for name in self.names]
@@ -159,6 +165,29 @@ def _call(function: Callable[..., Any] | None, name: str, argument: str, may_be_
     if function is None:
         return argument
     return f"None if {argument} is None else {name}({argument})" if may_be_none else f"{name}({argument})"
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the type hints of a class. A compiled one keeps none, so they are read from the source beside its module.
+
+    A node starts a millisecond later for each such class, and the code between two messages stays the same.
+    """
+    if not hasattr(kind, _COMPILED):
+        return get_type_hints(kind)
+    module = sys.modules[kind.__module__]
+    built = Path(str(module.__file__))
+    tree = ast.parse(built.with_name(f"{built.name.partition('.')[0]}.py").read_bytes())
+    body = next(
+        each.body for each in tree.body if isinstance(each, ast.ClassDef) and each.name == kind.__name__
+    )
+    annotations = {
+        each.target.id: ast.unparse(each.annotation)
+        for each in body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+    return get_type_hints(
+        type(kind.__name__, (), {"__annotations__": annotations, "__module__": kind.__module__})
+    )
 
 
 def _names(kind: type) -> tuple[str, ...]:

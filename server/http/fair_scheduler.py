@@ -9,12 +9,12 @@ is limited in bytes; past the limit clients receive a ThrottlingException.
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-SHARE_S = 0.010
+SHARE_S: Final = 0.010
 
 # Operations that can take long. Requests with a large body are long, too.
-LONG = frozenset((
+LONG: Final = frozenset((
     b"DynamoDB_20120810.BatchGetItem", b"DynamoDB_20120810.BatchWriteItem",
     b"DynamoDB_20120810.BatchExecuteStatement", b"DynamoDB_20120810.ExecuteStatement",
     b"DynamoDB_20120810.ExecuteTransaction",
@@ -22,7 +22,7 @@ LONG = frozenset((
     b"DynamoDB_20120810.TransactGetItems", b"DynamoDB_20120810.TransactWriteItems",
     b"DynamoDBStreams_20120810.GetRecords",
 ))  # fmt: skip
-LONG_BODY_BYTES = 32 * 1024
+LONG_BODY_BYTES: Final = 32 * 1024
 
 
 class SchedulerLoop(Protocol):

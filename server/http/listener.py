@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from email.utils import formatdate
 from operator import itemgetter
+from typing import Final
 
 from ...materializer.partition import ResultPosition
 from ..auth.guard import Guard
@@ -27,9 +28,10 @@ from .protocol import NEVER, Connection, Shared
 from .request_log import RequestLog
 from .tls import Certificate, Tls
 
-_BACKLOG = 1024
+_BACKLOG: Final = 1024
+_STOP_SECONDS: Final = 5
 # Descriptors for the log, the event loop and other files: a log that cannot open its next file stops.
-_OTHER_DESCRIPTORS = 48
+_OTHER_DESCRIPTORS: Final = 48
 
 
 class Listener(Shared):
@@ -93,11 +95,12 @@ class Listener(Shared):
             self._server = await self._loop.create_server(self._accept, sock=bound, backlog=_BACKLOG)
         except OSError as error:
             raise ListenError(error.errno, error.strerror) from error
-        self.address = self._server.sockets[0].getsockname()[:2]
+        host, port = self._server.sockets[0].getsockname()[:2]  # uvloop returns a list
+        self.address = host, port
         self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
 
-    async def stop(self, timeout_s: float = 5) -> None:
-        """Stop accepting, wait at most `timeout_s` for the requests in flight, and close all connections."""
+    async def stop(self) -> None:
+        """Stop accepting, wait a few seconds for the requests in flight, and close all connections."""
         if self._server is not None:
             self._server.close()
         self._drained.clear()
@@ -105,7 +108,7 @@ class Listener(Shared):
             connection.finish()
         if self._connections:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), timeout_s)
+                await asyncio.wait_for(self._drained.wait(), _STOP_SECONDS)
         for connection in list(self._connections):
             connection.expire()
         if self._timer is not None:

@@ -10,18 +10,19 @@ before the body is read.
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from .request_head import BadRequestError, RequestHead
 
 # A name, an IPv4 address or an IPv6 address in brackets, and perhaps a port.
-_HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9_.-]{1,255}))(?::[0-9]{1,5})?")
-_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[a-z0-9_.:\[\]-]+")
+_HOST: Final = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9_.-]{1,255}))(?::[0-9]{1,5})?")
+_ORIGIN: Final = re.compile(r"\*|[a-z][a-z0-9+.-]*://[a-z0-9_.:\[\]-]+")
 # Limit of the accepted values of Host that are remembered. A client sends one, so there are few.
-_KNOWN_MAX = 1000
-_ECHOED_BYTES = 1024
-_OWN_PAGES = (None, b"same-origin", b"none")
+_KNOWN_MAX: Final = 1000
+_ECHOED_BYTES: Final = 1024
+_OWN_PAGES: Final = (None, b"same-origin", b"none")
 
-_EXPOSED = b"x-amzn-RequestId, x-amz-crc32, x-foldb-position, x-foldb-log-time"
+_EXPOSED: Final = b"x-amzn-RequestId, x-amz-crc32, x-foldb-position, x-foldb-log-time"
 
 
 class ForbiddenError(BadRequestError):

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import cast
+from typing import Final, cast
 
 import orjson
 
@@ -42,27 +42,29 @@ from .request_head import HEAD_BYTES, BadRequestError, RequestHead, read_head
 from .request_log import RequestLog, RequestRecord
 
 # In ticks, which are seconds by default.
-FIRST_TICKS = 30  # before the first request
-IDLE_TICKS = 120  # before the next request: most SDKs close idle connections sooner, so that they never find one closed
-HEAD_TICKS = 5  # from a head's first byte to its last
-BODY_TICKS = 10  # between two pieces of a body
-BODY_TOTAL_TICKS = 60
-STALL_TICKS = 30  # while the client reads nothing of an answer
-LINGER_TICKS = 5  # a refused client may finish sending before it reads the answer
-NEVER = 1 << 60
+FIRST_TICKS: Final = 30  # before the first request
+IDLE_TICKS: Final = (
+    120  # before the next request: most SDKs close idle connections sooner, and never find one closed
+)
+HEAD_TICKS: Final = 5  # from a head's first byte to its last
+BODY_TICKS: Final = 10  # between two pieces of a body
+BODY_TOTAL_TICKS: Final = 60
+STALL_TICKS: Final = 30  # while the client reads nothing of an answer
+LINGER_TICKS: Final = 5  # a refused client may finish sending before it reads the answer
+NEVER: Final = 1 << 60
 
-_WAITING_BYTES = 16 * 1024  # received while a request is in flight
-_UNREAD_BYTES = 16 * 1024  # unread bytes of answers, past which a client counts as slow
+_WAITING_BYTES: Final = 16 * 1024  # received while a request is in flight
+_UNREAD_BYTES: Final = 16 * 1024  # unread bytes of answers, past which a client counts as slow
 
-_HEALTHY = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
-_NO_MONITOR = b". `foldb key create --monitor` makes a key that may read this page.\n"
-_BASIC = b'\r\nWWW-Authenticate: Basic realm="foldb"'
+_HEALTHY: Final = b"healthy: foldb, speaking DynamoDB's API version 2012-08-10\n"
+_NO_MONITOR: Final = b". `foldb key create --monitor` makes a key that may read this page.\n"
+_BASIC: Final = b'\r\nWWW-Authenticate: Basic realm="foldb"'
 # DynamoDB's whole answer to a body whose Content-Type is not JSON, and to methods that it does not have.
-_NO_JSON = b"<UnknownOperationException/>\n"
+_NO_JSON: Final = b"<UnknownOperationException/>\n"
 # The only parameter of DynamoDB's API that is a header field.
-_PUT_POLICY = b"DynamoDB_20120810.PutResourcePolicy"
-_CONFIRM = b"x-amz-confirm-remove-self-resource-access"
-_NO_PATH = b"The API is at the path '/' and takes no query.\n"
+_PUT_POLICY: Final = b"DynamoDB_20120810.PutResourcePolicy"
+_CONFIRM: Final = b"x-amz-confirm-remove-self-resource-access"
+_NO_PATH: Final = b"The API is at the path '/' and takes no query.\n"
 
 
 class Shared(ABC):

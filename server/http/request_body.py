@@ -5,15 +5,15 @@ nor a zip bomb takes more memory than an honest request of the maximum size.
 """
 
 import zlib
-from typing import Protocol
+from typing import Final, Protocol
 
 from .request_head import BadRequestError
 
-_CHUNK_LINE = 1024  # a chunk's size with its extensions, or one trailer; trailers are skipped
-_TRAILERS = 4096
-_INFLATE_STEP = 64 * 1024
-_SIZES = {b"%x" % size: size for size in range(1, 4096)}  # sizes of chunks without extensions
-_GZIP = 16 + zlib.MAX_WBITS  # selects gzip in zlib
+_CHUNK_LINE: Final = 1024  # a chunk's size with its extensions, or one trailer; trailers are skipped
+_TRAILERS: Final = 4096
+_INFLATE_STEP: Final = 64 * 1024
+_SIZES: Final = {b"%x" % size: size for size in range(1, 4096)}  # sizes of chunks without extensions
+_GZIP: Final = 16 + zlib.MAX_WBITS  # selects gzip in zlib
 
 
 class TooLargeError(BadRequestError):

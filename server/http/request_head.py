@@ -9,16 +9,17 @@ transfer codings, an absolute URL, which could name another host than Host. A re
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 import httptools
 
-HEAD_BYTES = 16 * 1024
-FIELDS = 64
+HEAD_BYTES: Final = 16 * 1024
+FIELDS: Final = 64
 
-_USUAL = b"POST / HTTP/1.1\r\n"
-_CONNECTION = re.compile(rb"^connection:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_USUAL: Final = b"POST / HTTP/1.1\r\n"
+_CONNECTION: Final = re.compile(rb"^connection:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
-_ONCE = frozenset(
+_ONCE: Final = frozenset(
     (
         b"authorization",
         b"content-encoding",

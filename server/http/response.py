@@ -4,23 +4,26 @@ The checksum in x-amz-crc32 covers the body as it is sent, which may be gzipped:
 """
 
 import zlib
+from typing import Final
 
-JSON = b"application/x-amz-json-1.0"
-UNTYPED = b"application/json"  # the type of an answer to a request without one, as DynamoDB's
+JSON: Final = b"application/x-amz-json-1.0"
+UNTYPED: Final = b"application/json"  # the type of an answer to a request without one, as DynamoDB's
 # An answer has the Content-Type of its request, if it is one of these.
-ECHOED = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
+ECHOED: Final = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
 # A smaller body fits into one or two packets: its compression would cost more time than it saves.
-GZIP_FROM_BYTES = 4096
+GZIP_FROM_BYTES: Final = 4096
 # The compression of a larger body would delay other requests by more than 20 ms.
-GZIP_UP_TO_BYTES = 2 * 1024 * 1024
+GZIP_UP_TO_BYTES: Final = 2 * 1024 * 1024
 # A body of this size or more is written separately: its copy behind the head takes longer than a second write.
-APART_FROM_BYTES = 256 * 1024
+APART_FROM_BYTES: Final = 256 * 1024
 
-_FIELDS = b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
-_OK = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
-_OTHER = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n%b"
+_FIELDS: Final = (
+    b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
+)
+_OK: Final = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
+_OTHER: Final = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n%b"
 
-REASONS = {
+REASONS: Final = {
     200: b"OK",
     204: b"No Content",
     400: b"Bad Request",

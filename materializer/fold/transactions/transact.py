@@ -4,6 +4,8 @@ A ClientRequestToken makes a repeated request harmless. It is stored in the part
 transaction with a token begins there: so the repeated use of a token is detected for any keys.
 """
 
+from typing import Final
+
 from ....log.commands import Action, Put, Transact
 from ....model.capacity import transaction_read_half_units
 from ....model.errors import IdempotentParameterMismatchError, TransactionInProgressError
@@ -14,7 +16,7 @@ from ..writes import Decision, apply
 from . import coordinator
 from .verdicts import judge, refusal, verdict
 
-_IN_PROGRESS = "The transaction with the given request token is already in progress."
+_IN_PROGRESS: Final = "The transaction with the given request token is already in progress."
 
 
 def transact(state: PartitionState, command: Transact, sequence_number: int) -> Outcome:

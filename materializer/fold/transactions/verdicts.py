@@ -7,7 +7,7 @@ A refused transaction gives its client one reason per action: the same reasons w
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -27,9 +27,9 @@ from ..state import PartitionState
 from ..writes import Decision, decide, units_of
 from .state import key_of
 
-HOLDS = "None"
-CONFLICT = "TransactionConflict"
-_NO_TABLE = "ResourceNotFound"
+HOLDS: Final = "None"
+CONFLICT: Final = "TransactionConflict"
+_NO_TABLE: Final = "ResourceNotFound"
 
 
 @dataclass(slots=True)

@@ -29,8 +29,12 @@ from ..reply import Reply
 from ..response_json import Consumed, array, consumed_each, members, quoted
 from ..statements import OnResult, StatementResult
 
-_NO_KEY = "Select statements within BatchExecuteStatement must specify the primary key in the where clause."
-_MIXED = "BatchExecuteStatement API does not support both read and write operations in the same request."
+_NO_KEY: Final = (
+    "Select statements within BatchExecuteStatement must specify the primary key in the where clause."
+)
+_MIXED: Final = (
+    "BatchExecuteStatement API does not support both read and write operations in the same request."
+)
 # The codes that are not the name of the exception without its ending.
 _CODES: Final = {"ValidationException": "ValidationError", "ThrottlingException": "ThrottlingError"}
 

@@ -5,7 +5,7 @@ Every put or delete is a command of its own. Those that are throttled or conflic
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -34,10 +34,10 @@ from ..policy_facts import facts_of_batch_write
 from ..reply import Reply
 from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
 
-_ONE_OF = "Supplied WriteRequest must contain exactly one of PutRequest and DeleteRequest"
+_ONE_OF: Final = "Supplied WriteRequest must contain exactly one of PutRequest and DeleteRequest"
 
 # The write had no effect, and the same request may succeed later.
-_LATER = (
+_LATER: Final = (
     ProvisionedThroughputExceededError,
     ServiceUnavailableError,
     ThrottlingError,

@@ -1,7 +1,7 @@
 """GetItem: the item at a key. Without a projection the stored bytes are sent as they are: this is the hottest path."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ....expressions import Plan
 from ....materializer.fold.storage import Stored
@@ -17,7 +17,7 @@ from ..operation import operation
 from ..reply import Reply
 from ..response_json import EMPTY, Consumed, consumed_one, members
 
-_PLAIN = frozenset(("TableName", "Key", "ConsistentRead"))
+_PLAIN: Final = frozenset(("TableName", "Key", "ConsistentRead"))
 
 
 @operation("GetItem", Right.READ)

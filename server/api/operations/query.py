@@ -1,7 +1,7 @@
 """Query: one page of one item collection, of a table or an index, in the order of its sort keys."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ....expressions import KeyRange, key_range, refuse_key_filter
 from ....materializer.fold.state import Index
@@ -13,7 +13,7 @@ from .. import page_requests, parameters
 from ..operation import operation
 from ..reply import Reply
 
-_NO_CONDITION = (
+_NO_CONDITION: Final = (
     "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
 )
 

@@ -7,7 +7,7 @@ reason, if each of its attempts has met a write.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ....expressions import Plan
 from ....materializer.fold.storage import Stored
@@ -32,9 +32,9 @@ from ..reply import Reply
 from ..response_json import Consumed, array, consumed_each, members
 from .get_item import projected
 
-MULTIPLE = "Transaction request cannot include multiple operations on one item"
-TOO_LARGE = "The aggregate size of the items in the transaction exceeds 4 MB"
-CONFLICT = Reason("TransactionConflict", TransactionConflictError().message)
+MULTIPLE: Final = "Transaction request cannot include multiple operations on one item"
+TOO_LARGE: Final = "The aggregate size of the items in the transaction exceeds 4 MB"
+CONFLICT: Final = Reason("TransactionConflict", TransactionConflictError().message)
 
 
 Show: TypeAlias = Callable[[Stored, Plan | None], bytes]

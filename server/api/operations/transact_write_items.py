@@ -8,7 +8,7 @@ transaction never reaches the log.
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -30,7 +30,7 @@ from ..reply import Reply
 from ..response_json import Consumed, array, collection_metrics, consumed_each, members, quoted
 from .transact_get_items import MULTIPLE, TOO_LARGE
 
-_DEMANDED = {
+_DEMANDED: Final = {
     "ConditionCheck": (
         "dynamodb:ConditionCheckItem",
         Right.READ,
@@ -43,11 +43,11 @@ _DEMANDED = {
 OnTransacted: TypeAlias = Callable[[tuple[bytes, ...] | RequestError, ResultPosition], None]
 """Receives the members of the answer to a transaction, as JSON, or its error."""
 
-_NO_ACTION = (
+_NO_ACTION: Final = (
     "1 validation error detected: Value '' at 'transactItems' failed to satisfy constraint: "
     "TransactWriteRequest should contain Delete or Put or Update or ConditionCheck"
 )
-_ONE_OF = "TransactItems can only contain one of Check, Put, Update or Delete"
+_ONE_OF: Final = "TransactItems can only contain one of Check, Put, Update or Delete"
 
 
 class ParsedAction(NamedTuple):
