@@ -3,6 +3,7 @@
 The checks have DynamoDB's order: the request alone, then the table, then both together.
 """
 
+from itertools import chain
 from typing import Any, Final
 
 from ...expressions import Plan
@@ -15,6 +16,7 @@ from ...model.key_schema import KEY_MISMATCH, KeySchema, empty_key_error
 from ...model.limits import Limits
 from ...model.values import Item, check_item
 from . import parameters
+from .long_answers import LONG_BYTES, array_pieces, portions
 from .parameters import ReadRequest
 from .reply import Reply
 from .response_json import Consumed, consumed_one
@@ -184,6 +186,11 @@ def answer(
     if "ReturnConsumedCapacity" in body or reply.record is not None:
         consumed = consumed_one(body, reply, _consumed(body["TableName"], index, page))
         consumed = consumed and b"," + consumed
+    if page.size >= LONG_BYTES and (shown := page.size * len(page.items) // page.scanned) >= LONG_BYTES:
+        end = b'%b"Count":%d,"ScannedCount":%d%b%b}' % (after, page.count, page.scanned, last, consumed)
+        pieces = chain((b"{" + before,), array_pieces(page.items, shown), (end,))
+        reply.ok_long(portions(pieces), position)
+        return
     # One formatting step, because items are many bytes to copy.
     text = b'{%b%b%b"Count":%d,"ScannedCount":%d%b%b}' % (
         before, b",".join(page.items), after, page.count, page.scanned, last, consumed,

@@ -4,7 +4,7 @@ A handler uses its `Reply` once: before it returns, or in the callback of a dura
 because a future and a task per request would cost a read half its rate.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import orjson
@@ -14,6 +14,7 @@ from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ..auth.rights import Bearer, Demand
 from ..usage.operations import OperationUsage
+from .long_answers import Portion
 
 _SCOPE: Final = b"Credential="
 
@@ -23,6 +24,12 @@ class ReplySink(Protocol):
 
     def answer(self, reply: "Reply", status: int, body: bytes, position: ResultPosition | None) -> None:
         """Send the answer to `reply`'s request."""
+        ...
+
+    def answer_long(
+        self, reply: "Reply", portions: Iterator[Portion], position: ResultPosition | None
+    ) -> None:
+        """Send the answer, a success, to `reply`'s request. Each portion is taken in a turn of its own."""
         ...
 
 
@@ -136,6 +143,10 @@ class Reply:
     def ok(self, body: bytes, position: ResultPosition | None = None) -> None:
         """Answer with `body`, a JSON object or nothing, which is true of `position`."""
         self._sink.answer(self, 200, body, position)
+
+    def ok_long(self, portions: Iterator[Portion], position: ResultPosition) -> None:
+        """Answer with the portions of a JSON object of LONG_BYTES or more (long_answers.py)."""
+        self._sink.answer_long(self, portions, position)
 
     def error(self, error: RequestError, position: ResultPosition | None = None) -> None:
         """Answer with DynamoDB's error."""

@@ -11,8 +11,9 @@ them. A connection reads a clock for the durations of requests alone; its deadli
 import asyncio
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from time import perf_counter
 from typing import Final, cast
 
@@ -26,6 +27,7 @@ from ...model.errors import (
     ThrottlingError,
 )
 from ..api.dispatch import dispatch, fault_before_signature
+from ..api.long_answers import LONG_BYTES, Portion, portions
 from ..api.reply import Reply
 from ..auth.guard import Guard
 from ..auth.query_signature import QuerySignature, is_signed
@@ -508,48 +510,124 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return  # the client has disconnected
         assert reply is self._reply, "a request was answered twice"
+        if len(body) >= LONG_BYTES:
+            self._answer_in_turns(status, portions((body,)), position)
+            return
         head, listener = self._head, self._listener
         assert head is not None
-        fields = head.fields
         close = self._closing or not head.keep_alive
-        content_type = fields.get(b"content-type", response.UNTYPED)
-        if content_type not in response.ECHOED:
-            content_type = response.JSON
-        fields_of_position = listener.position_fields(
-            listener.node.position if position is None else position
-        )
-        if head.more:
-            fields_of_position += head.more
-        may_compress = response.GZIP_FROM_BYTES <= len(body) <= response.GZIP_UP_TO_BYTES
-        compressed = may_compress and b"gzip" in fields.get(b"accept-encoding", b"")
+        compressed = len(body) >= response.GZIP_FROM_BYTES and _reads_gzip(head)
+        content_type, fields = self._answer_fields(head, position)
         request_id = reply.request_id.encode()
         if status == 200 and not close and not compressed:
-            data = response.ok(body, listener.date, content_type, request_id, fields_of_position)
-            apart = len(body) >= response.APART_FROM_BYTES
+            data = response.ok(body, listener.date, content_type, request_id, fields)
         else:
-            apart = False
             data = response.answer(
                 status,
                 body,
                 date=listener.date,
                 content_type=content_type,
                 request_id=request_id,
-                position=fields_of_position,
+                position=fields,
                 gzip=compressed,
                 close=close,
             )
         if self._record is not None:
-            result_position = listener.node.position if position is None else position
-            text = result_position.text(listener.node.partitions.count)
-            self._log(self._record, status, len(data) + len(body) * apart, reply.request_id, text)
+            self._log_answer(self._record, status, len(data), reply, position)
         self._reply = None
-        transport = self._transport
-        transport.write(data)
-        if apart:
-            transport.write(body)
+        self._transport.write(data)
         if self._paused:  # the transport buffers all of it, even if little is left to send
-            self._reserve(len(data) + len(body) * apart + len(self._buffer))
+            self._reserve(len(data) + len(self._buffer))
         self._answered(close)
+
+    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition | None) -> None:
+        """Send an answer of many bytes to the request in flight, a portion in a turn of the event loop."""
+        if reply.usage is not None:
+            reply.usage.succeeded(perf_counter() - reply.began_s)
+        if self._transport is not None:
+            assert reply is self._reply, "a request was answered twice"
+            self._answer_in_turns(200, portions, position)
+
+    def _answer_in_turns(
+        self, status: int, portions: Iterator[Portion], position: ResultPosition | None
+    ) -> None:
+        node = self._listener.node
+        # Now, because the answer is not true of a later position.
+        steps = self._steps_of_answer(status, portions, node.position if position is None else position)
+        node.partitions.long_reads.add(lambda: next(steps, True))
+
+    def _steps_of_answer(
+        self, status: int, portions: Iterator[Portion], position: ResultPosition
+    ) -> Iterator[bool]:
+        """Send an answer in steps, which yield False: sum the portions for the head, then send one in each.
+
+        The steps end when the client has disconnected. If it is slow, the transport buffers all of the rest.
+        """
+        head, reply, listener = self._head, self._reply, self._listener
+        transport = self._transport
+        if transport is None:
+            return
+        assert head is not None
+        assert reply is not None
+        compressor = response.new_compressor() if _reads_gzip(head) else None
+        body: list[Portion] = []
+        size = checksum = 0
+        for portion in portions:
+            sent = portion if compressor is None else compressor.compress(portion)
+            body.append(sent)
+            size += len(sent)
+            checksum = zlib.crc32(sent, checksum)
+            yield False
+            if self._transport is None:
+                return
+        content_type, more = self._answer_fields(head, position)
+        if compressor is not None:
+            body.append(compressor.flush())
+            size += len(body[-1])
+            checksum = zlib.crc32(body[-1], checksum)
+            more += response.GZIPPED
+        close = self._closing or not head.keep_alive
+        if close:
+            more += response.CLOSING
+        data = response.api_head(
+            status, size, checksum, listener.date, content_type, reply.request_id.encode(), more
+        )
+        if self._record is not None:
+            self._log_answer(self._record, status, len(data) + size, reply, position)
+        transport.write(data)
+        transport.write(body[0])
+        for sent in islice(body, 1, None):
+            if not self._paused:
+                yield False
+            if self._transport is None:
+                return
+            transport.write(sent)
+        if self._paused:
+            self._reserve(transport.get_write_buffer_size() + len(self._buffer))
+        self._reply = None
+        self._answered(close or self._closing)
+
+    def _answer_fields(self, head: RequestHead, position: ResultPosition | None) -> tuple[bytes, bytes]:
+        """Return the content type of an answer, and its other header fields."""
+        content_type = head.fields.get(b"content-type", response.UNTYPED)
+        if content_type not in response.ECHOED:
+            content_type = response.JSON
+        fields = self._listener.position_fields(
+            self._listener.node.position if position is None else position
+        )
+        return content_type, fields + head.more if head.more else fields
+
+    def _log_answer(
+        self,
+        record: RequestRecord,
+        status: int,
+        bytes_out: int,
+        reply: Reply,
+        position: ResultPosition | None,
+    ) -> None:
+        node = self._listener.node
+        text = (node.position if position is None else position).text(node.partitions.count)
+        self._log(record, status, bytes_out, reply.request_id, text)
 
     def _answered(self, close: bool) -> None:
         self._head = None
@@ -633,6 +711,10 @@ def _refusal(error: BadRequestError, request_id: str | None, date: bytes) -> byt
         request_id=request_id.encode(),
         close=True,
     )
+
+
+def _reads_gzip(head: RequestHead) -> bool:
+    return b"gzip" in head.fields.get(b"accept-encoding", b"")
 
 
 def _is_json(content_type: bytes) -> bool:

@@ -12,16 +12,14 @@ UNTYPED: Final = b"application/json"  # the type of an answer to a request witho
 ECHOED: Final = frozenset((JSON, b"application/x-amz-json-1.1", b"application/json"))
 # A smaller body fits into one or two packets: its compression would cost more time than it saves.
 GZIP_FROM_BYTES: Final = 4096
-# The compression of a larger body would delay other requests by more than 20 ms.
-GZIP_UP_TO_BYTES: Final = 2 * 1024 * 1024
-# A body of this size or more is written separately: its copy behind the head takes longer than a second write.
-APART_FROM_BYTES: Final = 256 * 1024
 
 _FIELDS: Final = (
     b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
 )
 _OK: Final = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
-_OTHER: Final = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n%b"
+_OTHER: Final = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n"
+GZIPPED: Final = b"\r\nContent-Encoding: gzip"
+CLOSING: Final = b"\r\nConnection: close"
 
 REASONS: Final = {
     200: b"OK",
@@ -48,13 +46,8 @@ def position_fields(position: bytes, log_time_ms: int | None) -> bytes:
 
 
 def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
-    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields.
-
-    A body of APART_FROM_BYTES or more is left out: the caller writes it next.
-    """
-    size, check = len(body), zlib.crc32(body)
-    shown = body if size < APART_FROM_BYTES else b""
-    return _OK % (date, content_type, size, request_id, check, position, shown)
+    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields."""
+    return _OK % (date, content_type, len(body), request_id, zlib.crc32(body), position, body)
 
 
 def answer(
@@ -68,17 +61,28 @@ def answer(
     gzip: bool = False,
     close: bool = False,
 ) -> bytes:
-    """Format an answer of the API; with `gzip` the client accepts gzip. `position` holds header fields."""
+    """Format an answer of the API; with `gzip` the body is gzipped. `position` holds header fields."""
     more = position
-    if gzip and GZIP_FROM_BYTES <= len(body) <= GZIP_UP_TO_BYTES:
-        body = gzipped(body)
-        more += b"\r\nContent-Encoding: gzip"
+    if gzip:
+        compressor = new_compressor()
+        body = compressor.compress(body) + compressor.flush()
+        more += GZIPPED
     if close:
-        more += b"\r\nConnection: close"
-    reason = REASONS[status]
-    return _OTHER % (
-        status, reason, date, content_type, len(body), request_id, zlib.crc32(body), more, body,
-    )  # fmt: skip
+        more += CLOSING
+    return api_head(status, len(body), zlib.crc32(body), date, content_type, request_id, more) + body
+
+
+def api_head(
+    status: int,
+    size: int,
+    checksum: int,
+    date: bytes,
+    content_type: bytes,
+    request_id: bytes,
+    more: bytes,
+) -> bytes:
+    """Format the head of an answer of the API. `more` holds header fields."""
+    return _OTHER % (status, REASONS[status], date, content_type, size, request_id, checksum, more)
 
 
 def plain(
@@ -86,12 +90,11 @@ def plain(
 ) -> bytes:
     """Format an answer to a request that is not of the API; with `head` only the length of the body is sent."""
     return b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain\r\nContent-Length: %d%b%b\r\n\r\n%b" % (
-        status, REASONS[status], date, len(text), fields, b"\r\nConnection: close" if close else b"",
+        status, REASONS[status], date, len(text), fields, CLOSING if close else b"",
         b"" if head else text,
     )  # fmt: skip
 
 
-def gzipped(body: bytes) -> bytes:
-    """Gzip the body at the fastest level: the client is near, and the event loop waits."""
-    compressor = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-    return compressor.compress(body) + compressor.flush()
+def new_compressor() -> "zlib._Compress":
+    """Return a gzip compressor of the fastest level: the client is near, and the event loop waits."""
+    return zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)

@@ -25,6 +25,7 @@ from ...auth.rights import Right, each_table
 from ...database import Database
 from ...routing.fan_in import FanIn, in_order, joined
 from .. import parameters
+from ..long_answers import LONG_BYTES, portions
 from ..operation import operation
 from ..policy_facts import facts_of_batch_get
 from ..reply import Reply
@@ -170,7 +171,6 @@ def _answer(
     if isinstance(found, RequestError):
         reply.error(found, position)
         return
-    # The answer has up to 16 MB, and a copy of it takes milliseconds: its pieces are joined once.
     pieces, unprocessed = [b'{"Responses":{'], list[bytes]()
     consumed = list[Consumed]()
     results, most = iter(found), room
@@ -203,4 +203,7 @@ def _answer(
     if units_of_all := consumed_each(body, reply, consumed):
         pieces += (b",", units_of_all)
     pieces.append(b"}")
-    reply.ok(b"".join(pieces), position)
+    if most - room >= LONG_BYTES:
+        reply.ok_long(portions(pieces), position)
+    else:
+        reply.ok(b"".join(pieces), position)

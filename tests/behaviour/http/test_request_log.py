@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 
 import foldb
+from foldb.server.api.long_answers import LONG_BYTES
 from foldb.server.http import request_log
 from foldb.server.http.request_head import read_head
 from foldb.server.http.request_log import LINE_BYTES, RequestLog
-from foldb.server.http.response import APART_FROM_BYTES
 from tests.behaviour.auth.signed import signed
 from tests.behaviour.http.wire import Wire, head, request
 from tests.support.raw import SIGNED, ask
@@ -144,7 +144,7 @@ def test_a_log_line_matches_the_answer_the_client_received(tmp_path: Path) -> No
 
 
 def test_a_large_answer_is_counted_whole(tmp_path: Path) -> None:
-    """The server sends a large body apart from its head."""
+    """The server sends a large body in portions."""
     item = {"pk": {"S": "a"}, "v": {"S": "x" * 300_000}}
     read = ("GetItem", {"TableName": "Cars", "Key": {"pk": {"S": "a"}}})
     with Process(tmp_path, "--log-requests") as server:
@@ -157,7 +157,7 @@ def test_a_large_answer_is_counted_whole(tmp_path: Path) -> None:
         server.terminate()
     closed, kept = lines(server.said)[2:]
 
-    assert closed["bytes_out"] == len(received) > APART_FROM_BYTES
+    assert closed["bytes_out"] == len(received) > LONG_BYTES
     assert closed["bytes_out"] - kept["bytes_out"] == len("\r\nConnection: close")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import orjson
 
 from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
+from foldb.server.api.long_answers import Portion
 from foldb.server.api.operations.streams import STREAMS
 from foldb.server.api.reply import Reply
 from foldb.server.history.reader import LazyReader
@@ -165,6 +166,9 @@ class _Sink:
 
     def answer(self, _reply: Reply, status: int, body: bytes, _position: ResultPosition | None) -> None:
         self.answers.append(Answer(status, orjson.loads(body or b"{}")))
+
+    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition | None) -> None:
+        self.answer(reply, 200, b"".join(portions), position)
 
 
 def _raise(error: BaseException) -> None:

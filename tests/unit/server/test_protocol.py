@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,6 +50,21 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire, make_table: MakeTa
     bodies = [json.loads(wire.answer()[2]) for _ in requests]
 
     assert [str(n) for n in range(10)] == [body["Item"]["n"]["N"] for body in bodies[1::2]]
+
+
+def test_a_slow_reader_gets_a_long_answer_whole(endpoint: str, make_table: MakeTable) -> None:
+    table = make_table("pk:S")
+    notes = [character * 300_000 for character in "abc"]
+    for note in notes:
+        table.put_item(Item={"pk": note[0], "note": note})
+    with Wire(endpoint, receive_bytes=4096) as slow:
+        slow.send(request("Scan", {"TableName": table.name}), request("ListTables"))
+        status, fields, body = slow.answer()
+        following = slow.answer()[0]
+
+    assert (200, 200) == (status, following)
+    assert zlib.crc32(body) == int(fields["x-amz-crc32"])
+    assert notes == sorted(item["note"]["S"] for item in json.loads(body)["Items"])
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

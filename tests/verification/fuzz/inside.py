@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from foldb.log.commands import Position
 from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
+from foldb.server.api.long_answers import Portion
 from foldb.server.api.reply import Reply
 from foldb.server.history.reader import LazyReader
 from foldb.server.history.thread import HistoryThread
@@ -88,6 +89,9 @@ class _Sink:
 
     def answer(self, _reply: Reply, status: int, body: bytes, _position: ResultPosition | None) -> None:
         self.answers.append((status, orjson.loads(body) if body else None))
+
+    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition | None) -> None:
+        self.answer(reply, 200, b"".join(portions), position)
 
 
 def raise_it(error: BaseException) -> None:

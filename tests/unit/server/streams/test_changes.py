@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from foldb.server.api.dispatch import ADMIN_API, dispatch
+from foldb.server.api.long_answers import Portion
 from foldb.server.api.reply import Reply
 from tests.unit.materializer.fake_loop import FakeLoop
 
@@ -21,6 +22,9 @@ class Answers:
     def answer(self, _reply: Reply, status: int, body: bytes, _position: Any) -> None:
         assert 200 == status
         self.bodies.append(body)
+
+    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: Any) -> None:
+        self.answer(reply, 200, b"".join(portions), position)
 
 
 @contextmanager
