@@ -89,9 +89,10 @@ def decided_parts(engine: Engine, cut: int, decided: Mapping[int, int]) -> Itera
         if prepared <= cut and decision <= decided.get(coordinator, -1):
             written = stamp(time_at(engine, offset_of(commit)), commit)
             for table, pk, sk, *item in effects:
-                stored: Stored | None = (
-                    item[0] if item else PastStore(engine, table, written, commit).get(pk, sk)
-                )
+                if not item:
+                    stored = PastStore(engine, table, written, commit).get(pk, sk)
+                else:
+                    stored = None if item[0] is None else (item[0][0], item[0][1])  # msgpack has lists
                 if stored is None:
                     yield Delete(table, pk, sk, _NO_CONTEXT)
                 else:

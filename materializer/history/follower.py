@@ -57,7 +57,7 @@ STEP_S: Final = 0.005
 """A step ends with the record during which this time is over: so long a read waits at most."""
 
 _BATCH_VERSIONS: Final = 1_000
-_CHECKPOINT_RECORDS: Final = 10_000
+_CHECKPOINT_RECORDS = 10_000
 _CHECKPOINT_VERSIONS: Final = 50_000
 # The pause after a checkpoint, in multiples of its duration: the state may have the used tokens of ten minutes.
 _CHECKPOINT_SPACING: Final = 20

@@ -31,6 +31,7 @@ PAGE_LOOKS: Final = 10_000
 # After a seek the next keys have no step at all, and the key after them one, until a key has no older version.
 _STEPS: Final = 4
 _KEYS_WITHOUT_STEPS: Final = 8
+_READ_ONLY: Final = "a store at a cut is read only"
 
 
 class Looks:
@@ -162,11 +163,21 @@ class PastStore:
         versions = walk(self._engine.versions(), first, end, self._cut, self._looks)
         return overlaid(versions, self._laid, first, end, self._looks, reverse=reverse)
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def put(self, *_: object) -> NoReturn:
         """Refuse a write: the past does not change."""
-        raise AssertionError("a store at a cut is read only")
+        raise AssertionError(_READ_ONLY)
 
-    put = remove = extend = discard = _refuse
+    def remove(self, *_: object) -> NoReturn:
+        """Refuse a write."""
+        raise AssertionError(_READ_ONLY)
+
+    def extend(self, *_: object) -> NoReturn:
+        """Refuse a write."""
+        raise AssertionError(_READ_ONLY)
+
+    def discard(self, *_: object) -> NoReturn:
+        """Refuse a write."""
+        raise AssertionError(_READ_ONLY)
 
     def _read_figures(self) -> Figures:
         if self._figures is None:

@@ -53,6 +53,7 @@ class VersionWriter:
         "touched",
         "unflushed",
     )
+    __deletable__ = ("_cursor", "batch", "put_version")  # mypyc: `close` frees them
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -59,6 +59,22 @@ def test_no_lambda_is_in_a_lambda_and_no_class_assigns_in_chains(path: str) -> N
     ]
 
 
+def test_no_class_binds_a_method_to_a_second_name() -> None:
+    """mypyc makes each name that a class body assigns an attribute, with its value as the default of each instance."""
+    bound = [
+        f"{path}:{each.lineno}: {ast.unparse(each)}"
+        for path, hot in TREES.items()
+        for body in ast.walk(hot)
+        if isinstance(body, ast.ClassDef)
+        for each in body.body
+        if isinstance(each, ast.Assign)
+        and ast.unparse(each.value)
+        in {method.name for method in body.body if isinstance(method, ast.FunctionDef)}
+    ]
+
+    assert [] == bound
+
+
 def test_only_compiled_classes_derive_from_compiled_ones() -> None:
     plain = ("Protocol", "NamedTuple", "TypedDict", "Enum", "IntEnum", "TypeAlias")
     compiled = {

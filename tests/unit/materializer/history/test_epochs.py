@@ -175,6 +175,7 @@ def test_damage_costs_one_epoch(tmp_path: Path, part: str) -> None:
     follower.close()
 
 
+@pytest.mark.interpreted
 def test_damage_during_a_fold_costs_the_newest_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = tokens(100)
     log = ListLog(records[:-5])
@@ -196,6 +197,7 @@ def test_damage_during_a_fold_costs_the_newest_epoch(tmp_path: Path, monkeypatch
     follower.close()
 
 
+@pytest.mark.interpreted
 def test_damage_that_the_fold_reads_costs_the_newest_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
