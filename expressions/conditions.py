@@ -5,10 +5,11 @@ true then, even between two missing attributes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..model.errors import ValidationError
+from ..model.lazy_dataclass import dataclass
 from ..model.values import Item, Value, contains
 from .comparison_cache import ComparisonCache
 from .operands import Bound, OperandReader, begins_with, ordered, reader

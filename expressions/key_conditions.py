@@ -10,12 +10,12 @@ The checks of other expressions against key attributes, which also need the sche
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ..model import keys
 from ..model.errors import ValidationError
 from ..model.key_schema import KeyAttribute, KeySchema
+from ..model.lazy_dataclass import dataclass
 from ..model.values import Value
 from .conditions import Condition
 from .parse_condition import NO_CHECKS, ValueChecks

@@ -5,10 +5,10 @@ and other values therefore costs one cache lookup. Only checks that depend on th
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from ..model.errors import ValidationError
+from ..model.lazy_dataclass import dataclass
 from ..model.limits import MODERN, Limits
 from .conditions import Condition, check_values
 from .key_conditions import KeyCondition, key_condition

@@ -6,9 +6,10 @@ A leaf is the index of its path. Two paths *overlap* if one is a prefix of the o
 element as a map and the other as a list. DynamoDB refuses both; they are detected when a path is added.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ..model.lazy_dataclass import dataclass
 from ..model.values import Item, Value
 from .parser import CONFLICT, OVERLAP, Parser, Problems
 from .tokens import END

@@ -7,8 +7,9 @@ misspellings (FLATTERN, INNTER, LOGED): foldb would accept a missing word that D
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from ..model.lazy_dataclass import dataclass
 
 NAME: Final = "name"
 ALIAS: Final = "alias"  # #name

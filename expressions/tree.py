@@ -8,8 +8,9 @@ Names (`#n`) are resolved, values are not: a tree holds `:v` by its name, so one
 only in their values. `conditions` and `updates` evaluate trees.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from ..model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

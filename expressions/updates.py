@@ -9,11 +9,12 @@ A legacy update (AttributeUpdates) has the same actions. It also adds to lists, 
 from binascii import a2b_base64
 from bisect import insort
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..model import numbers
 from ..model.errors import ValidationError
+from ..model.lazy_dataclass import dataclass
 from ..model.limits import Limits
 from ..model.values import UPDATE_TOO_LARGE, Item, Value, depth_of, names_size, value_size
 from .operands import Bound, OperandReader, path_reader

@@ -13,10 +13,11 @@ Their Avro schemas are in `schemas/`; a field has the same name here, or is mapp
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..expressions import Plan
+from ..model.lazy_dataclass import dataclass
 from ..model.values import Item, Value
 from .context import Context, Source
 

@@ -13,10 +13,11 @@ whose acknowledgement was lost. It also passes tests/unit/contracts/shared_log_c
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..model.errors import LogError
+from ..model.lazy_dataclass import dataclass
 from .codec import CURRENT, decode_entry
 from .commands import LEVEL, Entry, Genesis, Record
 

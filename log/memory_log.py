@@ -7,10 +7,10 @@ records when the test calls `Follower.hear`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from ..model.errors import LogError, LogFullError
+from ..model.lazy_dataclass import dataclass
 from .codec import decode_entry, encode_entry
 from .commands import LEVEL, Entry, Genesis, Record
 from .log import (

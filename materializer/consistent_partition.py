@@ -14,12 +14,12 @@ Isolated reads of several partitions, of which some are on other nodes or on a s
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ..log.commands import Entry, Position
 from ..model.errors import InternalServerError, RequestError
+from ..model.lazy_dataclass import dataclass
 from .fold.outcomes import Outcome
 from .fold.state import Table
 from .fold.transactions.state import TransactionId

@@ -5,11 +5,11 @@ alone is the position of a reader; 0 is before all changes. The feed itself is a
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ..log.commands import Position
 from ..model.errors import RequestError, ServiceUnavailableError
+from ..model.lazy_dataclass import dataclass
 from ..model.sequence_numbers import SequenceNumber
 from .fold.outcomes import Change
 from .partition import Partition, ResultPosition

@@ -8,10 +8,10 @@ and their local indexes have one maximum lag, global indexes another.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ..log.commands import Position
+from ..model.lazy_dataclass import dataclass
 from .feed_requests import FeedReader, no_feed
 from .fold.reads import PageReader
 from .fold.state import Table

@@ -7,11 +7,11 @@ request would halve the rate of GetItem.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from ..log.commands import Command, Cut, Position
 from ..model.errors import RequestError
+from ..model.lazy_dataclass import dataclass
 from .fold.outcomes import Outcome
 from .fold.read_requests import Page, QueryRequest, ScanRequest
 from .fold.storage import EncodedKey, Stored

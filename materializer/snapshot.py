@@ -12,13 +12,14 @@ is unusable, and is never repaired.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import blake2b
 from typing import Final
 
 import orjson
 
 from ..log.local.filesystem import File, write_all
+from ..model.lazy_dataclass import dataclass
 from .fold.dump import dump
 from .fold.load import load
 from .fold.state import PartitionState

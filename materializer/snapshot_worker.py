@@ -8,7 +8,7 @@ because it may hold the password of a connection to Kafka.
 
 import sys
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import orjson
 from ..log.local.filesystem import SystemFilesystem
 from ..log.local.reader import LogReader
 from ..model.errors import FoldbError
+from ..model.lazy_dataclass import dataclass
 from .os_process import hide
 from .snapshots import Snapshots
 

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -26,6 +26,7 @@ from ..log.local.filesystem import File, Filesystem, read_all, write_all
 from ..log.local.writer import LOCK_NAME
 from ..log.log import HashedLog, ReadableLog
 from ..model.errors import LogLockedError
+from ..model.lazy_dataclass import dataclass
 from .fold.state import PartitionState
 from .foundation import initial_chain, initial_state
 from .gc_tuning import no_collections

@@ -9,7 +9,7 @@ of all steps, and the files after a crash at each of them.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,6 +34,7 @@ from ..log.local.segment import Header
 from ..log.local.writer import LOCK_NAME
 from ..model.durations import time_text
 from ..model.errors import CorruptionError, FoldbError, LogLockedError
+from ..model.lazy_dataclass import dataclass
 from ..model.sequence_numbers import position_of
 from ..model.tables import name_of
 from .fold.dump import digest

@@ -1,6 +1,6 @@
 """A trim as its caller describes it, for the process that prepares it (trim_worker.py): a line of JSON each way."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import orjson
 from ..log.local.foundation import Foundation
 from ..log.local.segment import Header
 from ..model.errors import FoldbError
+from ..model.lazy_dataclass import dataclass
 
 MODULE: Final = "foldb.materializer.trim_worker"
 

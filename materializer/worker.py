@@ -11,7 +11,6 @@ never sees a change that a crash could undo. Clock, disk and loop are arguments;
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ..log.commands import (
@@ -41,6 +40,7 @@ from ..model.errors import (
     ServiceUnavailableError,
     ThrottlingError,
 )
+from ..model.lazy_dataclass import dataclass
 from .digest_task import DigestTask, StateDigest, leaves_digest
 from .fold.fold_record import LateSkipError
 from .fold.outcomes import Failed, MessageFolded, Outcome, TransactionStarted

@@ -8,10 +8,10 @@ Messages of other partitions are never kept back: they are ordered.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ..log.commands import Command, Delete, Put, Transact, Update
+from ..model.lazy_dataclass import dataclass
 from .fold.storage import EncodedKey
 from .fold.transactions.state import key_of
 from .partition import OnOutcome

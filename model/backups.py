@@ -3,9 +3,9 @@
 A backup has no items. It names a cut of the log by log time, from which a restore reads the items.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
+from .lazy_dataclass import dataclass
 from .tables import TableDefinition
 
 

@@ -14,11 +14,12 @@ is a value: the number of its initial partitions, and its splits in order.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .errors import ValidationError
 from .keys import SLOTS
+from .lazy_dataclass import dataclass
 
 SplitReason: TypeAlias = Literal["throughput", "size", "heat"]
 

@@ -10,11 +10,11 @@ Seconds since 1970 are no cut, because they would look like an offset.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from .durations import duration, milliseconds
+from .lazy_dataclass import dataclass
 
 SEPARATOR: Final = "@"
 

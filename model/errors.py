@@ -23,10 +23,11 @@ an `assert` reports it.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import orjson
+
+from .lazy_dataclass import dataclass
 
 DYNAMODB = "com.amazonaws.dynamodb.v20120810"
 CORAL_SERVICE = "com.amazon.coral.service"

@@ -9,7 +9,7 @@ A progress names the cursor that it continues, so a portion that two runners rep
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from .errors import (
@@ -20,6 +20,7 @@ from .errors import (
     RequestError,
 )
 from .key_schema import KeySchema
+from .lazy_dataclass import dataclass
 
 JobKind: TypeAlias = Literal["export", "import", "bulk-operation"]
 JobStatus: TypeAlias = Literal[

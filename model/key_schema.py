@@ -10,13 +10,13 @@ Bytes compare as the values do, in both forms.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from . import keys
 from .errors import ValidationError
+from .lazy_dataclass import dataclass
 from .limits import Limits
 from .values import Item, dump, names_size
 

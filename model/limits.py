@@ -10,7 +10,9 @@ after the name of the set: `modern,collection_bytes=1048576`.
 The range and precision of numbers are the same in both sets and part of the key encoding: see `numbers`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from .lazy_dataclass import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB

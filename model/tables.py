@@ -13,13 +13,14 @@ append or follows from the log: times are log time, and no member is counted or 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from .capacity_partitions import PartitionMap
 from .errors import ValidationError
 from .key_schema import KeyAttribute, KeySchema
 from .keys import encode
+from .lazy_dataclass import dataclass
 from .limits import Limits
 from .values import Item
 

@@ -10,8 +10,8 @@ trimmed and items would expire too early. A node reads the time only from this c
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..model.lazy_dataclass import dataclass
 from .settings import Settings
 
 logger = logging.getLogger(__name__)

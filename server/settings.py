@@ -8,13 +8,14 @@ fields of `Settings`:
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 from ..model.durations import duration
 from ..model.errors import FoldbError, LogError
+from ..model.lazy_dataclass import dataclass
 from ..model.limits import limits_named
 
 LAST_PORT: Final = 65535

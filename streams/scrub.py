@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ from ..log.local.foundation import faults
 from ..log.local.history import damage_in
 from ..materializer.snapshots import Snapshots
 from ..model.errors import FoldbError, LogLockedError
+from ..model.lazy_dataclass import dataclass
 from .feed.change_codec import DamagedError, SegmentOwner, verify
 from .feed.change_store import folder_of
 from .feed.durable_offset import FILE_NAME, read_durable_offset

@@ -1,10 +1,10 @@
 """`foldb alarm`: alarms on CloudWatch's metrics, which call a target when they change their state."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ..lib import trigger_options
 from ..lib.command_group import CommandGroup
 from ..lib.durations import read_duration

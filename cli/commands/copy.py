@@ -10,13 +10,13 @@ import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ..lib.batch_writer import BatchWriter
 from ..lib.definitions import request_like
 from ..lib.dynamodb_source import DynamoDBSource, StreamReader, change_requests

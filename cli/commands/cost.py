@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -12,6 +11,7 @@ import typer
 from ...materializer.fold.state import PartitionState
 from ...model.backups import Backup
 from ...model.capacity import storage_bytes
+from ...model.lazy_dataclass import dataclass
 from ...model.tables import TableDefinition
 from ..lib.completion import complete_tables
 from ..lib.errors import CommandError, ExitCode

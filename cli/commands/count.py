@@ -1,10 +1,11 @@
 """`foldb count`: count the items of a table, of an index, or of one partition key."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ..lib.options import (
     AsOf,
     Consistent,

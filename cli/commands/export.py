@@ -4,7 +4,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from ...model.cuts import AtTime, parse_cut
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item, load
 from ...server.buckets.export_layout import ExportFacts, new_export_id
 from ...server.buckets.item_files import ItemChange

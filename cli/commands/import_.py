@@ -1,13 +1,13 @@
 """`foldb import`: write the items of files or of exports to a table, or apply changes to it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ...server.buckets.compression import DamagedFileError
 from ...server.buckets.export_layout import DamagedExportError
 from ...server.buckets.item_files import CsvOptions, ItemChange, MalformedRecord

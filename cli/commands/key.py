@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ...server.auth.keyfile import Key, changed, new_key, read_keys, time_text
 from ...server.auth.policy_document import POLICY_BYTES, PolicyError
 from ...server.auth.policy_text import user_arn

@@ -1,11 +1,11 @@
 """`foldb load`: send a load to a table, and measure it."""
 
 import threading
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ..lib.durations import read_duration
 from ..lib.errors import CommandError, ExitCode
 from ..lib.load_generator import OPERATIONS, Load, Measured, Workload

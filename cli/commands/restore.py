@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item, dump
 from ..lib.client import Client
 from ..lib.completion import complete_cuts

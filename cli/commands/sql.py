@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from ...expressions.partiql import Select, column_label, parse
 from ...expressions.partiql.tokens import NAME, tokenize
 from ...model.cuts import SEPARATOR
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN
 from ...model.values import Item, Value
 from ..lib.errors import CommandError, ExitCode

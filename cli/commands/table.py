@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ..lib.batch_writer import BatchWriter, PlacedKey
 from ..lib.command_group import CommandGroup
 from ..lib.completion import complete_global_indexes

@@ -1,12 +1,13 @@
 """`foldb whatif`: the units and sizes of a table with another definition."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.tables import TableDefinition
 from ..lib.completion import complete_indexes

@@ -13,7 +13,7 @@ arguments and options that belong together, and its methods turn them into a par
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from typing import Any, Final, TypeVar, get_type_hints
@@ -90,7 +90,8 @@ def _parts(parameter: Parameter) -> Iterator[Parameter]:
         yield parameter.replace(name=_CONTEXT, annotation=typer.Context)
     elif is_dataclass(group) and isinstance(group, type):
         types = get_type_hints(group, include_extras=True)
-        for each in inspect.signature(group).parameters.values():
-            yield each.replace(annotation=types[each.name])
+        for each in fields(group):
+            default = Parameter.empty if each.default is MISSING else each.default
+            yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=types[each.name])
     else:
         yield parameter

@@ -6,12 +6,13 @@ The changed definition is that of a CreateTable, so it is checked as DynamoDB ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ...model import table_requests
 from ...model.descriptions import describe
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.tables import TableDefinition, settled
 from .definitions import (

@@ -4,12 +4,12 @@
 """
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.subscriptions import check
 from ...model.subscriptions.setting_types import EVENTS
 from ...streams.decorator import condition

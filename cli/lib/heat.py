@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from typer import colors, style
 
 from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX
 from ...model.keys import SLOTS
+from ...model.lazy_dataclass import dataclass
 from .output import cell, time_text, units_text, visible
 from .session import Session
 from .values import plain

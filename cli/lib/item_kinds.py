@@ -12,10 +12,11 @@ or other values of an index's attribute have one. A place with many different wo
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item, Value
 from .output import Row
 

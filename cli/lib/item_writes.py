@@ -9,7 +9,7 @@ with an index entry is folded as the removal of an entry that does not exist, be
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NamedTuple
 
 from ...log.commands import (
@@ -47,6 +47,7 @@ from ...materializer.foundation import initial_state
 from ...materializer.rebuild import Rebuild
 from ...materializer.refold import fold_record
 from ...model.backups import Backup
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.slots import CATALOG, data_partitions
 from ...model.tables import TableDefinition

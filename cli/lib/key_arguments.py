@@ -5,10 +5,10 @@ The table defines the type of each key attribute, so a bare word is enough. A ke
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item, Value
 from .errors import CommandError, ExitCode
 from .values import Plain, read_item, typed

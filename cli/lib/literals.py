@@ -22,10 +22,10 @@ A word before another word that is not an operator is sent unchanged, and Dynamo
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count, pairwise
 
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item
 from .errors import CommandError, ExitCode
 from .values import Plain, read_json, typed

@@ -18,9 +18,10 @@ from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, Protocol
 
+from ...model.lazy_dataclass import dataclass
 from .errors import CommandError, NoAnswerError, RequestFailedError, is_throttling
 from .key_arguments import KeyArguments
 

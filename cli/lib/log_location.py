@@ -10,7 +10,6 @@ import queue
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -20,6 +19,7 @@ from ...log.local import LocalLog
 from ...log.log import HashedLog, Log
 from ...model.durations import time_text
 from ...model.errors import HorizonError
+from ...model.lazy_dataclass import dataclass
 from ...server.settings import kafka_variables
 from .errors import CommandError, ExitCode
 from .session import Session, existing, is_address

@@ -1,11 +1,11 @@
 """Arguments and options that several commands share."""
 
-from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from ...model.cuts import SEPARATOR, parse_cut
+from ...model.lazy_dataclass import dataclass
 from .completion import complete_cuts, complete_indexes, complete_tables
 from .errors import CommandError, ExitCode
 from .literals import Lifted

@@ -10,7 +10,7 @@ of an index has no entry in it, as in a backfill.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -24,6 +24,7 @@ from ...materializer.fold.writes import apply
 from ...model.capacity import storage_bytes
 from ...model.errors import ValidationError
 from ...model.key_schema import KeySchema
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, TableDefinition, key_error_of_index
 from ...model.values import Item, dump, item_size, load

@@ -11,11 +11,12 @@ foldb ships no prices. No amount is a float.
 
 import json
 import tomllib
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
+from ...model.lazy_dataclass import dataclass
 from .errors import CommandError, ExitCode
 
 HOURS_A_MONTH: Final = 730

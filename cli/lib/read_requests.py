@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from decimal import Decimal
 from queue import SimpleQueue
 from typing import Any
 
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item
 from .client import Client
 from .errors import CommandError, ExitCode

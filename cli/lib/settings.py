@@ -1,13 +1,14 @@
 """The global settings of the command line. No other module of cli/ reads the environment."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ...model.lazy_dataclass import dataclass
 from .errors import CommandError, ExitCode
 
 DEFAULT_URL = "http://127.0.0.1:8000"

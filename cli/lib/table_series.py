@@ -12,10 +12,10 @@ The names of one kind of period sort as the periods do. Periods are in UTC.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from .definitions import index_units, provisioned, request_like, units_of
 from .errors import CommandError, ExitCode
 

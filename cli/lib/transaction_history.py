@@ -9,7 +9,7 @@ and the transactions that held a key.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, TypeAlias
 
 from ...log.commands import (
@@ -38,6 +38,7 @@ from ...materializer.fold.transactions.state import TransactionId, key_of
 from ...materializer.fold.transactions.verdicts import CONFLICT
 from ...materializer.refold import fold_record
 from ...model.errors import TransactionCanceledError
+from ...model.lazy_dataclass import dataclass
 from ...model.slots import partition_of_key
 from .errors import CommandError, ExitCode
 from .log_history import (

@@ -12,12 +12,13 @@ and there are at most 50. The ranges of two branches must not overlap, or an ite
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...model.errors import ValidationError
 from ...model.key_schema import KeySchema
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Item, Value
 from ..key_conditions import key_condition, key_range
 from ..parse_condition import NO_CHECKS

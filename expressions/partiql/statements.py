@@ -5,10 +5,11 @@ A statement holds no value: literals and parameters are References, as in `expre
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Value
 from ..tree import ConditionNode, Path, Reference, UpdateAction
 

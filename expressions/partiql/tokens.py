@@ -5,10 +5,10 @@ without double quotes.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 
 NAME: Final = "name"
 QUOTED: Final = "quoted"  # "name"

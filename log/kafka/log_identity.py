@@ -5,11 +5,11 @@ A topic that was deleted and created again, or that lost its last records, looks
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ...model.errors import CorruptionError, ForeignLogError, LogError
+from ...model.lazy_dataclass import dataclass
 
 FILE: Final = "kafka.json"
 

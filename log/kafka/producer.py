@@ -14,13 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 from ...model.errors import AppendUnknownError, LogError, LogFullError
+from ...model.lazy_dataclass import dataclass
 from ..codec import message_parts
 from ..commands import Entry, Genesis
 from ..log import AppendCallback, Appended, Deliver

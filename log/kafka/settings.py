@@ -12,11 +12,12 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from ...model.errors import LogError
+from ...model.lazy_dataclass import dataclass
 
 PREFIX: Final = "FOLDB_KAFKA_"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -5,7 +5,6 @@ A setting that removes or reorders records is refused by name, unless the operat
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from kafka import KafkaAdminClient
@@ -13,6 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from ...model.errors import LogError
+from ...model.lazy_dataclass import dataclass
 from .client import MESSAGE_BYTES
 
 REPLICAS: Final = 3

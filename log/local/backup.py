@@ -10,10 +10,11 @@ that all partitions share, so it never holds an effect without its cause. A segm
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ...model.errors import CorruptionError, ForeignLogError, LogError, NewerVersionError
+from ...model.lazy_dataclass import dataclass
 from ..commands import Position
 from . import recovery, segment
 from .durable_position import NAME, DurablePosition, read_mark

@@ -10,11 +10,11 @@ the blocks alone would look like a write torn by a crash.
 
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from ...model.lazy_dataclass import dataclass
 from .filesystem import File, Filesystem, read_all, write_all
 
 NAME: Final = "mark"

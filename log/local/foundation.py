@@ -13,7 +13,6 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ...model.errors import CorruptionError, NewerVersionError
+from ...model.lazy_dataclass import dataclass
 from ..codec import CURRENT, MARKER, decode_entry, encode_entry
 from ..commands import Entry, Genesis
 from . import segment

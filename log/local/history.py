@@ -9,13 +9,13 @@ against the chain of hashes, its end against the head of the next segment.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...model.durations import time_text
 from ...model.errors import CorruptionError, FoldbError, ForeignLogError, HorizonError
+from ...model.lazy_dataclass import dataclass
 from ..codec import decode_entry
 from ..commands import Genesis, Position, Record
 from . import segment

@@ -5,11 +5,11 @@ position in the writer's file `mark`, or up to the bytes that a later block repo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ...model.errors import LogError
+from ...model.lazy_dataclass import dataclass
 from ..commands import Record
 from . import segment
 from .displaced import refuse_side_files

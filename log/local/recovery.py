@@ -12,11 +12,11 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ...model.errors import LogError, LogFullError, LogLockedError
+from ...model.lazy_dataclass import dataclass
 from ..codec import CURRENT, encode_entry
 from ..commands import Entry, Genesis
 from . import durable_position, foundation, segment

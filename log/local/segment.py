@@ -15,12 +15,12 @@ module does no I/O.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from ...model.errors import NewerVersionError
+from ...model.lazy_dataclass import dataclass
 from .. import codec
 from ..avro import long, read_long, read_sized, sized
 

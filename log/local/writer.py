@@ -17,11 +17,11 @@ segment gets a successor and when the log is closed.
 
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from ...model.errors import LogFullError
+from ...model.lazy_dataclass import dataclass
 from ..codec import CURRENT
 from ..log import AppendCallback, Appended
 from . import segment

@@ -10,11 +10,11 @@ way on every refold. An item without the key attributes has no entry: the index 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...model import keys
 from ...model.capacity import index_write_units
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.values import Item, dump, item_size
 from .state import Index, Table

@@ -7,7 +7,7 @@ reason. Outcomes are plain data, because the caller may be on another node.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
 from ...log.commands import Action, Context, Position
@@ -15,6 +15,7 @@ from ...model.backups import Backup
 from ...model.capacity import write_units
 from ...model.errors import RequestError
 from ...model.jobs import Job
+from ...model.lazy_dataclass import dataclass
 from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored

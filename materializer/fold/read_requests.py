@@ -1,9 +1,9 @@
 """Requests to read a page of a table or index, and the page. Plain data: the reader may be on another node."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...expressions import Plan
+from ...model.lazy_dataclass import dataclass
 from ...model.values import Value
 
 

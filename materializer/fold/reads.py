@@ -11,7 +11,7 @@ are served between two portions, and all portions see the state at one position 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +19,7 @@ from ...expressions import Plan
 from ...log.commands import Check
 from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN, Limits
 from ...model.values import dump, load
 from .read_requests import Page, QueryRequest, ScanRequest

@@ -18,7 +18,7 @@ fold changes it.
 
 from bisect import bisect_left, insort
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from ...log.commands import Genesis, IndexEntry, IndexSent, Relay
@@ -27,6 +27,7 @@ from ...model.capacity_partitions import first_boundary
 from ...model.errors import ResourceNotFoundError
 from ...model.jobs import Job
 from ...model.keys import slot
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN, Limits, limits_named
 from ...model.slots import data_partitions, slots_of
 from ...model.subscriptions import Subscription

@@ -7,7 +7,6 @@
 stores the decision and cannot fail. A transaction decides all its actions before it applies the first.
 """
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -23,6 +22,7 @@ from ...model.errors import (
     RequestError,
     ValidationError,
 )
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.tables import index_key_error
 from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load

@@ -21,7 +21,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ import orjson
 from ...log.commands import Position
 from ...log.log import ReadableLog
 from ...model.errors import HorizonError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import limits_named
 from ..disposer import stores_of
 from ..fold.fold_record import LateSkipError, Void

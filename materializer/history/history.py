@@ -7,11 +7,11 @@ is the log time of the decision at the coordinator, so a read at T has all write
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ...log.commands import Position
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ..fold.read_requests import Page
 from ..fold.reads import Request

@@ -4,11 +4,11 @@ A read is of one state: that at a cut. The reader may be in another process or o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...log.commands import Position
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.tables import TableDefinition
 from ..feed_requests import Changes, FedPartition, ReadChanges
 from ..fold.storage import EncodedKey, Stored

@@ -12,10 +12,10 @@ owner with nothing to do proposes nothing: an idle log stays idle.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ...log.commands import Abandon, Context, DefineTable, Entry
+from ...model.lazy_dataclass import dataclass
 from ..fold.state import PartitionState
 from ..fold.transactions.coordinator import ABANDON_AFTER_MS
 from ..history.requests import PartitionWithHistory

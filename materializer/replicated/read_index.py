@@ -10,11 +10,12 @@ from the others and has not noticed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ...log.commands import Barrier
 from ...model.errors import LogError, RequestError, ServiceUnavailableError
+from ...model.lazy_dataclass import dataclass
 from ..fold.outcomes import Failed, Outcome
 from ..partition import OnReached, ResultPosition
 from ..worker import Cancellable, Scheduler

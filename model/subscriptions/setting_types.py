@@ -5,11 +5,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ..durations import duration
 from ..errors import ValidationError
+from ..lazy_dataclass import dataclass
 from ..sequence_numbers import parse_numbers
 
 INVALID: Final = "One or more parameter values were invalid: "

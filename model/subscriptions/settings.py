@@ -14,13 +14,13 @@ A duration is an integer or text such as "0.25", never a float.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import orjson
 
+from ..lazy_dataclass import dataclass
 from .setting_types import (
     EVENTS,
     INT_MAX,

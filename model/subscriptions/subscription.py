@@ -6,9 +6,10 @@ rise. A reset starts a new epoch, and checkpoints of an old epoch have no effect
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from ..lazy_dataclass import dataclass
 from ..sequence_numbers import SequenceNumbers, parse_number
 
 Status: TypeAlias = Literal["ACTIVE", "PAUSED", "STOPPED"]

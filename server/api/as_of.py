@@ -12,7 +12,7 @@ live answer, so a consistent read has the transactions that its instant had (mat
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -57,6 +57,7 @@ from ...model.cuts import (
     time_text,
 )
 from ...model.errors import RequestError, ServiceUnavailableError, ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.slots import CATALOG, data_partitions
 from ...model.tables import name_of
 from ..database import Database

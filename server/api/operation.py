@@ -9,10 +9,10 @@ its rate. Every other handler is a coroutine function that returns its answer; d
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...materializer.partition import ResultPosition
+from ...model.lazy_dataclass import dataclass
 from ..auth.rights import EVERYTHING, Demand, Demands, ItemDemand, Right
 from ..node import Node
 from .policy_facts import FACTS

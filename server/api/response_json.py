@@ -5,7 +5,7 @@ capacity is counted in half units, which are integers, and converted to DynamoDB
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
 import orjson
@@ -13,6 +13,7 @@ import orjson
 from ...materializer.fold.outcomes import Units
 from ...model import keys
 from ...model.capacity import text
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import GIB
 from ...model.tables import TableDefinition
 from .reply import Reply

@@ -10,7 +10,7 @@ them is the same. A SELECT with several reads runs them in order until a limit e
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -49,6 +49,7 @@ from ...model.errors import (
     RequestError,
     ValidationError,
 )
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.service import is_table
 from ...model.tables import TableDefinition, name_of

@@ -8,9 +8,9 @@ must pass. The keys and operators below are the supported ones. A document with 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from .policy_text import TEXT_MAX, VARIABLES, PolicyText, policy_text
 
 Facts: TypeAlias = Mapping[str, tuple[str, ...]]

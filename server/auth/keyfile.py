@@ -25,7 +25,7 @@ import tomllib
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from typing import Any
 import orjson
 
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from .policy_document import PolicyError
 from .rights import Rights, is_pattern
 

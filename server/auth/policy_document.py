@@ -10,12 +10,12 @@ element that foldb does not know is refused, so every element of a stored docume
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from ...model.service import OPERATIONS
 from .conditions import Condition, ConditionError, Facts, parse_conditions
 from .policy_text import ACCOUNT, TEXT_MAX, PolicyText, policy_text, user_arn

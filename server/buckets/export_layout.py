@@ -13,7 +13,6 @@ bucket, which is a folder here. An export without manifest-summary.json is not c
 import os
 from base64 import b32encode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b, md5
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
@@ -22,6 +21,7 @@ import orjson
 
 from ...model.cuts import AtTime, parse_cut, time_text
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN
 from ...model.values import Item, item_size
 from .compression import compressing

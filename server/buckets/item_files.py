@@ -15,12 +15,13 @@ offset, and reading goes on behind it. An item that is read has passed the check
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN
 from ...model.values import Item, check_item, dump
 from . import ion

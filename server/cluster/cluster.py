@@ -11,7 +11,7 @@ says. So no right has to be revoked from a node that was paused, or that has an 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from ssl import SSLContext
 from typing import Any, Final, Protocol
@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from ...log.commands import Position
 from ...materializer.history.requests import PartitionWithHistory
 from ...model.errors import FoldbError, RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.slots import CATALOG
 from ..partitions import Partitions

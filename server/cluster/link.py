@@ -11,12 +11,12 @@ some seconds (a stopped process, a machine without power) is considered unreacha
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...materializer.partition import ResultPosition
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from .codec import PlainValue
 from .frames import Frames
 from .handshake import NONCE_BYTES, Identity, ProofError, check_proof, hello, proof, read_hello

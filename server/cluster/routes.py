@@ -8,11 +8,11 @@ by index.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgpack
 
+from ...model.lazy_dataclass import dataclass
 from .link import PeerAddress
 from .wire import WireError, reading
 

@@ -9,7 +9,6 @@ read. A frame of another shape is a WireError and closes the connection, because
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import msgpack
 from ...log.commands import Position
 from ...materializer.partition import FIRST_READ, Since
 from ...model.errors import FoldbError, NewerVersionError, RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from . import messages
 from .codec import PlainValue

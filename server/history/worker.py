@@ -12,7 +12,7 @@ import logging
 import socket
 import sys
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from ...materializer.history.requests import PastAnswer, PastRead
 from ...materializer.os_process import hide
 from ...materializer.snapshots import Snapshots
 from ...model.errors import FoldbError, LogError, RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import limits_named
 from ...streams.temp_dirs import make_temp_dir
 from ..cluster.codec import PlainValue

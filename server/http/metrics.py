@@ -10,7 +10,7 @@ machines need TLS.
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from operator import add
 from typing import Any, TypeAlias, get_args
@@ -22,6 +22,7 @@ from ...materializer.fold.outbox import oldest_entry_time
 from ...materializer.worker import status_of
 from ...model.errors import RequestError
 from ...model.keys import SLOTS
+from ...model.lazy_dataclass import dataclass
 from ...model.slots import CATALOG
 from ...model.subscriptions.subscription import Status, Subscription
 from ...version import __version__, build

@@ -7,7 +7,6 @@ A time T is final in a partition once its log time is above T. An idle log has n
 appended: it changes nothing, and log time passes T. If the clock was set back, the entry names a log time after T.
 """
 
-from dataclasses import dataclass
 from typing import Final, cast
 
 from ...log.commands import Barrier, Position
@@ -25,6 +24,7 @@ from ...model.errors import (
     TrimmedDataAccessError,
     ValidationError,
 )
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import first_offset_after
 from ..history.reader import PastReader
 from .partition_chain import DelegatingPartition

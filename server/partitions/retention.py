@@ -11,7 +11,6 @@ import logging
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ...log.local import LocalLog
@@ -19,6 +18,7 @@ from ...log.local.foundation import Foundation
 from ...materializer.trim_job import MODULE, TrimCut, TrimFailedError, TrimJob, encode_job, read_result
 from ...materializer.worker import Cancellable
 from ...model.durations import time_text
+from ...model.lazy_dataclass import dataclass
 from ...streams.helper_process import start_helper
 from ..settings import Settings
 

@@ -13,12 +13,12 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from ...log.commands import Context
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.subscriptions import Subscription, check_request
 from ...model.tables import TableDefinition
 from ...streams.workers.code_folder import CodeFolder

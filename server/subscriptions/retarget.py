@@ -9,9 +9,9 @@ are delivered again that were handled since another table was added.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumbers, number_texts
 from ...model.subscriptions import Subscription
 from ...streams.delivery.source import remaining_range

@@ -9,10 +9,11 @@ the units of all samples since the last look, and the keys of at most 1,024 of t
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from ...model.keys import key_hash
+from ...model.lazy_dataclass import dataclass
 from ...model.partition_splits import WeightedKey
 from .buckets import PartitionBucket
 from .meters import Access

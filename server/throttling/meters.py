@@ -22,12 +22,13 @@ and others, "Amazon DynamoDB: A Scalable, Predictably Performant, and Fully Mana
 2022, section 4.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ...model.capacity_partitions import READ_UNITS_MAX, WRITE_UNITS_MAX, CapacityPartition, PartitionMap
 from ...model.keys import key_hash
+from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
 from ...model.tables import IndexDefinition, OnDemand, TableDefinition
 from ...model.throughput import partition_map, readiness

@@ -12,7 +12,6 @@ for the load and the size there. Without --throttle nothing is proposed and noth
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -30,6 +29,7 @@ from ...model.capacity_partitions import (
     PartitionMap,
     SplitReason,
 )
+from ...model.lazy_dataclass import dataclass
 from ...model.partition_splits import SPLIT, WeightedKey, dividing_boundary, parts_of
 from ...model.tables import IndexDefinition, TableDefinition
 from ...model.throughput import partition_map, wanted_partitions

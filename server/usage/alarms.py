@@ -7,12 +7,12 @@ change of an item, which a trigger delivers to a sink.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.numbers import canonical
 from ...model.tables import name_of
 from ...model.values import Item

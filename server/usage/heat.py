@@ -8,11 +8,11 @@ nodes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ...materializer.fold.outcomes import Applied
 from ...materializer.fold.state import PartitionState
+from ...model.lazy_dataclass import dataclass
 from ...model.tables import IndexDefinition, TableDefinition
 from ...model.values import load
 from .sketch import Layer, Sketch

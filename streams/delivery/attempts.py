@@ -12,10 +12,11 @@ batch or increments that count, and no change is retried forever unless the subs
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar
 
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 from ..formats.table_view import Delivery
 from ..sinks.sink import DeliveryResult, Failure, PartialFailure, Sink, Success, Unsubscribed
 from .dead_letters import DeadLetter, DeadLetters, ItemKey, item_key_of

@@ -9,10 +9,10 @@ therefore misses no change, and delivers changes beyond it again. Without handle
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber
 from ...model.subscriptions import Subscription
 from ..formats.table_view import Delivery

@@ -5,9 +5,9 @@ delivers all of them in order. The server decides where and how dead letters are
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ..formats.table_view import Delivery
 
 ItemKey: TypeAlias = tuple[int, bytes, bytes]  # table id, partition key, sort key

@@ -1,10 +1,10 @@
 """The delivery policy of a subscription: its settings in the form that a dispatcher needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from zlib import crc32
 
+from ...model.lazy_dataclass import dataclass
 from ...model.subscriptions import milliseconds
 
 FailureMode: TypeAlias = Literal["isolate", "batch", "block"]

@@ -7,7 +7,6 @@ sources ──► filter ──► lanes, by partition key ──► sink
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -15,6 +14,7 @@ from ...materializer.feed_requests import LONGEST_WAIT_MS
 from ...materializer.fold.outcomes import Change
 from ...materializer.history.requests import PartitionWithHistory
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber
 from ...model.subscriptions import Subscription
 from ..formats.table_view import Delivery, TableView

@@ -1,8 +1,10 @@
 """Metrics of a subscription."""
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from ...model.lazy_dataclass import dataclass
 
 _RECENT_CALLS: Final = 512
 _LOG_INTERVAL_MS: Final = 1_000

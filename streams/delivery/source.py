@@ -8,7 +8,6 @@ A read at the end of the feed waits there (long poll). Reading stops while too m
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from ...materializer.fold.outcomes import Change
 from ...materializer.history.requests import PartitionWithHistory, PastRead
 from ...materializer.partition import ResultPosition, ScanRequest
 from ...model.errors import FoldbError, RequestError, ResourceNotFoundError, TrimmedDataAccessError
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber, parse_numbers, position_of
 from ...model.subscriptions import Subscription
 

@@ -12,11 +12,12 @@ transaction.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from ...materializer.fold.outcomes import Tx
 from ...materializer.worker import Cancellable, Scheduler
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber, last_of_command, position_of
 from ..formats.table_view import Delivery
 from .dead_letters import ItemKey, item_key_of

@@ -9,9 +9,9 @@ of a window until its final call succeeds, and a restart delivers the whole wind
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...model.lazy_dataclass import dataclass
 from ..formats.table_view import Delivery
 from ..sinks.sink import DeliveryResult, Success, Unsubscribed, Window
 from .attempts import BlockedError, DeliveryContext, UnsubscribedError

@@ -9,12 +9,12 @@ the same sequence numbers.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem
 from ...materializer.fold.state import PartitionState
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber
 from ..temp_dirs import make_temp_dir
 from .change_codec import DamagedError, SegmentOwner

@@ -6,7 +6,6 @@ It is written after a sync of the segments that it describes, and replaced atomi
 it and folds the rest again, so a torn write after a crash needs no other handling.
 """
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 import orjson
 
 from ...log.local.filesystem import Filesystem, read_all, write_all
+from ...model.lazy_dataclass import dataclass
 from .change_codec import DamagedError
 from .segments import Extent
 

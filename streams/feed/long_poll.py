@@ -8,13 +8,14 @@ write at the same time. A client that writes one item after another has its chan
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ...materializer.feed_requests import LONGEST_WAIT_MS, Changes, FeedAnswer, OnFed, ReadChanges
 from ...materializer.partition import ResultPosition
 from ...materializer.worker import Cancellable, Scheduler
 from ...model.errors import RequestError
+from ...model.lazy_dataclass import dataclass
 
 PAUSE_S: Final = 0.003
 LOADED_PAUSE_S: Final = 0.015

@@ -8,7 +8,7 @@ rebuilt one after another, page by page.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from ...materializer.history.requests import PastAnswer, ReadPast
 from ...materializer.partition import ResultPosition
 from ...materializer.worker import Scheduler
 from ...model.errors import RequestError, ServiceUnavailableError
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber, position_of
 from .segment_files import Segment, SegmentDamagedError
 from .segments import Segments, ShardBatch

@@ -4,12 +4,13 @@ import errno
 import re
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from ...log.local.filesystem import UNFINISHED, File, Filesystem, create_file, read_all
 from ...materializer.fold.outcomes import Change
+from ...model.lazy_dataclass import dataclass
 from . import change_codec
 from .change_codec import HEAD_BYTES, MARKER_BYTES, BlockHead, DamagedError, SegmentOwner
 

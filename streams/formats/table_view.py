@@ -1,7 +1,6 @@
 """A change to be delivered, with the facts about its table that the formats need."""
 
 from binascii import hexlify
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -10,6 +9,7 @@ from ...materializer.fold.feed.capture import CapturePeriod
 from ...materializer.fold.outcomes import Change
 from ...model.descriptions import stream_label
 from ...model.key_schema import KeySchema
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber, position_of
 from ...model.tables import TableDefinition, table_arn
 

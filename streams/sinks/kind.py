@@ -7,11 +7,12 @@ of `foldb trigger add` and `foldb trigger test`, and the table in docs/streams.m
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...model.errors import ValidationError
+from ...model.lazy_dataclass import dataclass
 from ...model.subscriptions.setting_types import INVALID, SettingType
 from ...model.subscriptions.settings import REQUIRED
 from .sink import Sink, SinkContext

@@ -8,7 +8,7 @@ again. So a sink counts no attempts, waits for nothing but its own answer, and m
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import orjson
 
 from ...log.local.filesystem import Filesystem, SystemFilesystem
+from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import SequenceNumber
 from ..formats.table_view import Delivery
 

@@ -8,12 +8,14 @@ A test can make a Change by hand and call the function with it.
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
+
+from ...model.lazy_dataclass import dataclass
 
 Value: TypeAlias = Any  # str | Decimal | bytes | bool | None | set | list | dict
 PlainItem: TypeAlias = dict[str, Value]

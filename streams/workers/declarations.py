@@ -4,10 +4,11 @@ A file that cannot be imported, ends the process, or never finishes, is reported
 the same.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
+from ...model.lazy_dataclass import dataclass
 from .code_folder import CodeFolder
 from .os_user import lend
 from .worker_env import environment

@@ -11,12 +11,12 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final, Protocol
 
 from ...model.errors import FoldbError
+from ...model.lazy_dataclass import dataclass
 from .code_folder import CodeFolder, Sources
 from .frames import WorkerMessage
 from .os_user import lend

@@ -1,12 +1,12 @@
 """`foldb stream tail`: print changes."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Final
 
 import typer
 
+from ....model.lazy_dataclass import dataclass
 from ...lib.change_format import coloured, line_of, shown
 from ...lib.change_sources import Row, reading_of
 from ...lib.durations import now

@@ -1,11 +1,11 @@
 """`foldb trigger replay`: deliver a range of history again."""
 
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
+from ....model.lazy_dataclass import dataclass
 from ...lib.change_sources import is_served, no_server_error
 from ...lib.durations import now
 from ...lib.errors import CommandError, ExitCode

@@ -12,13 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ....model.errors import RequestError
+from ....model.lazy_dataclass import dataclass
 from ....model.subscriptions import check
 from ....server.settings import Settings as ServerSettings
 from ....server.settings import check as check_server

@@ -11,11 +11,12 @@ A split of a capacity partition of the table divides a shard of its stream too, 
 the keys on both sides of the boundary. The period has these splits, and the shards follow from them (streams/feed/).
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ....model.capacity_partitions import Boundary
 from ....model.key_schema import KeySchema
+from ....model.lazy_dataclass import dataclass
 from ....model.tables import Stream, TableDefinition
 
 ENDED_KEPT = 1024

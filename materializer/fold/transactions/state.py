@@ -9,10 +9,11 @@ It is empty in most partitions most of the time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ....log.commands import Action, Check, Delete, Put, Vote
+from ....model.lazy_dataclass import dataclass
 from ..storage import EncodedKey
 
 TransactionId: TypeAlias = tuple[int, int]  # coordinator of a transaction, and its number there

@@ -6,7 +6,6 @@ A refused transaction gives its client one reason per action: the same reasons w
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -21,6 +20,7 @@ from ....model.errors import (
     TransactionCanceledError,
     TransactionConflictError,
 )
+from ....model.lazy_dataclass import dataclass
 from ....model.limits import Limits
 from ..outcomes import Outcome, Refused, Skipped, TransactionRefused, Units
 from ..state import PartitionState

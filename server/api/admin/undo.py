@@ -18,7 +18,6 @@ the request is refused if the plan has changed. These are ordinary writes with t
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +43,7 @@ from ....materializer.history.version_keys import pack_position, unpack_position
 from ....materializer.partition import ResultPosition
 from ....model.cuts import parse_positions, time_text
 from ....model.errors import ValidationError
+from ....model.lazy_dataclass import dataclass
 from ....model.slots import data_partitions, partition_of_key
 from ....model.tables import TableDefinition, name_of
 from ....model.values import item_size, load

@@ -4,7 +4,6 @@ Each SELECT reads one item by its key. Each statement has an answer of its own, 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from ....model.errors import (
     ValidationError,
     truncated,
 )
+from ....model.lazy_dataclass import dataclass
 from ....model.limits import Limits
 from ...auth.rights import Demand
 from ...database import Database

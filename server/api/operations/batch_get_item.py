@@ -5,7 +5,6 @@ tables and one for the others. Keys whose items do not fit into 16 MB, or are th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from ....materializer.fold.storage import Stored
 from ....materializer.partition import EncodedKey, ResultPosition
 from ....model.capacity import read_half_units
 from ....model.errors import RequestError, ValidationError, is_throttled
+from ....model.lazy_dataclass import dataclass
 from ....model.limits import Limits
 from ....model.tables import TableDefinition
 from ....model.values import check_item

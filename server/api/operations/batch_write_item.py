@@ -3,7 +3,7 @@
 Every put or delete is a command of its own. Those that are throttled or conflict are returned as UnprocessedItems.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from ....model.errors import (
     is_throttled,
 )
 from ....model.key_schema import KEY_MISMATCH
+from ....model.lazy_dataclass import dataclass
 from ....model.limits import Limits
 from ....model.tables import TableDefinition, index_key_error
 from ....model.values import check_item, dump

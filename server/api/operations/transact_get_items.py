@@ -5,7 +5,6 @@ reason, if each of its attempts has met a write.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +19,7 @@ from ....model.errors import (
     TransactionConflictError,
     ValidationError,
 )
+from ....model.lazy_dataclass import dataclass
 from ....model.limits import Limits
 from ....model.tables import TableDefinition
 from ....model.values import check_item

@@ -8,12 +8,13 @@ sets one deadline for all. httptools, which also parses the server's requests, p
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
 import httptools
 
+from ....model.lazy_dataclass import dataclass
 from .targets import Network, Target, may_be_called, not_public
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]

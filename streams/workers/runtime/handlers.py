@@ -5,9 +5,10 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ....model.lazy_dataclass import dataclass
 from ..frames import WorkerMessage
 from . import telemetry
 from .modules import Modules

@@ -10,12 +10,12 @@ separate readers: rights are checked against the ARN, and GetRecords reads that 
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import Final
 
 from .....model.errors import ExpiredIteratorError, ValidationError
+from .....model.lazy_dataclass import dataclass
 
 LIFE_MS: Final = 15 * 60 * 1000
 
