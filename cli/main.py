@@ -17,13 +17,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup
 
 from ..model.errors import FoldbError
 from ..version import __version__
 from .commands import COMMANDS
 from .lib.command_group import AGES, as_typer_reads
 from .lib.errors import CommandError, ExitCode, RequestFailedError, of_foldb, of_system
+from .lib.help import PlainCommand, PlainGroup
 from .lib.imports import importing
 from .lib.settings import GlobalOptions
 
@@ -36,7 +36,7 @@ _STDERR = 2
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
-class Program(TyperGroup):
+class Program(PlainGroup):
     """The top of the program. It accepts global flags anywhere and turns failures into exit codes.
 
     A command is a placeholder with a summary until it is loaded.
@@ -44,7 +44,7 @@ class Program(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {name: TyperCommand(name, help=each.summary) for name, each in COMMANDS.items()}
+        self.commands = {name: PlainCommand(name, help=each.summary) for name, each in COMMANDS.items()}
 
     def load(self, name: str) -> None:
         """Import a command and replace its placeholder."""
@@ -54,7 +54,7 @@ class Program(TyperGroup):
             loaded = getattr(import_module(f".{module}", __package__), member)
         command = _typer_command(loaded, AGES if has_ages else {})
         command.name = name
-        command.help = summary if isinstance(command, TyperGroup) else f"{summary}\n\n{command.help}"
+        command.help = summary if isinstance(command, PlainGroup) else f"{summary}\n\n{command.help}"
         self.commands[name] = command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -114,10 +114,8 @@ def _exit(failure: CommandError) -> typer.Exit:
 
 
 def _of_usage(error: Any) -> CommandError:
-    """Return typer's error with the next step. Its text is empty if typer printed the help of a group."""
+    """Return typer's error with the next step."""
     message = str(error.format_message()).replace("Value error, ", "").rstrip(".")
-    if not message:
-        return CommandError("", ExitCode.USAGE)
     command = "foldb" if error.ctx is None else error.ctx.command_path
     stop = "" if message.endswith("?") else "."
     return CommandError(f"{message[0].lower()}{message[1:]}{stop} See `{command} --help`.", ExitCode.USAGE)
@@ -141,8 +139,8 @@ def _typer_command(command: Any, context_settings: dict[str, Any]) -> Any:
     """Return the typer command of a function, or the group of a Typer."""
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
-    alone = typer.Typer(add_completion=False)
-    alone.command(context_settings=context_settings)(as_typer_reads(command))
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(cls=PlainCommand, context_settings=context_settings)(as_typer_reads(command))
     return typer.main.get_command(alone)
 
 
@@ -177,9 +175,9 @@ def _value(flag: str, words: Iterator[str]) -> str:
 
 app = typer.Typer(
     cls=Program,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
     help="A DynamoDB-compatible database whose only source of truth is a log.",
     epilog="Global options may also follow the command. Example: foldb scan Music -o csv",
 )

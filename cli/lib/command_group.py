@@ -19,7 +19,8 @@ from inspect import Parameter
 from typing import Any, Final, TypeVar, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+
+from .help import PlainCommand, PlainGroup
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -38,16 +39,16 @@ class CommandGroup(typer.Typer):
     """
 
     def __init__(self, default: str | None = None) -> None:
-        class Group(TyperGroup):
+        class Group(PlainGroup):
             def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
                 if default is not None and args and args[0] not in (*self.commands, "--help"):
                     args = [default, *args]
                 return super().parse_args(ctx, args)
 
-        super().__init__(no_args_is_help=True, cls=Group)
+        super().__init__(cls=Group, rich_markup_mode=None)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Command], Command]:
-        register = super().command(name, **settings)
+        register = super().command(name, cls=PlainCommand, **settings)
 
         def add(command: Command) -> Command:
             register(as_typer_reads(command))

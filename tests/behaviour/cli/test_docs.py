@@ -1,5 +1,8 @@
 """The documents of the command line match its behaviour."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +11,10 @@ import pytest
 import typer.main
 
 from foldb.cli import samples
+from foldb.cli.commands import COMMANDS as SUMMARIES
 from foldb.cli.lib.errors import ExitCode
 from foldb.cli.main import app
+from foldb.server.settings import Group
 from tests.behaviour.cli.conftest import Foldb, at, lines
 from tests.behaviour.cli.consoles import DOCS, run, sections, steps
 
@@ -54,6 +59,39 @@ def test_help_is_there_for_every_command_and_group(path: tuple[str, ...]) -> Non
 
     assert 0 == result.exit_code
     assert "Usage: foldb" in result.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["serve", "--help"], ["table"]], ids=" ".join)
+def test_help_is_printed_without_rich(words: list[str]) -> None:
+    """The import of rich takes more than half of the time of `foldb --help`."""
+    program = f"""
+import sys
+from foldb.cli import run
+sys.argv = ["foldb", *{words}]
+try:
+    run()
+finally:
+    print("rich" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert result.stdout.startswith("Usage: foldb")
+    assert result.stdout.endswith("False\n")
+    assert "" == result.stderr
+
+
+def test_the_options_of_serve_are_listed_by_group() -> None:
+    said = at("nowhere")("serve", "--help").stdout
+
+    titles = re.findall(r"^(\S.*):$", said, re.MULTILINE)
+    assert [*Group] == titles[:-1]
+    assert titles[-1] == "Options"
+
+
+def test_a_group_lists_its_commands_with_whole_summaries() -> None:
+    said = " ".join(at("nowhere")("--help").stdout.split())
+
+    assert all(f" {name} {each.summary}" in said for name, each in SUMMARIES.items())
 
 
 def test_every_exit_code_is_documented() -> None:
