@@ -19,7 +19,7 @@ def single_steps() -> Iterator[float]:
 
 
 def main(folder: Path) -> None:
-    follower_module._CHECKPOINT_RECORDS = 7  # type: ignore[misc]  # a constant elsewhere
+    follower_module._CHECKPOINT_RECORDS = 7
     log = LocalLog.open_reader(folder / "data")
     follower = open_history(folder / "history", log, 0, floor=5, clock=single_steps().__next__)
     more = True
