@@ -76,8 +76,8 @@ class PartWriter:
         batch.put_row(key, msgpack.packb([command.sender, decided, prepared, effects]))
 
 
-def decided_parts(engine: Engine, cut: int, decided: Mapping[int, int]) -> Iterator[Effect]:
-    """Yield the effects that were decided and not yet applied.
+def decided_parts(engine: Engine, cut: int, decided: Mapping[int, int]) -> Iterator[tuple[int, Effect]]:
+    """Yield the effects that were decided and not yet applied, each with the packed position of its Commit.
 
     Args:
         engine: The storage of the epoch.
@@ -94,9 +94,9 @@ def decided_parts(engine: Engine, cut: int, decided: Mapping[int, int]) -> Itera
                 else:
                     stored = None if item[0] is None else (item[0][0], item[0][1])  # msgpack has lists
                 if stored is None:
-                    yield Delete(table, pk, sk, _NO_CONTEXT)
+                    yield commit, Delete(table, pk, sk, _NO_CONTEXT)
                 else:
-                    yield Put(table, pk, sk, *stored, _NO_CONTEXT)
+                    yield commit, Put(table, pk, sk, *stored, _NO_CONTEXT)
 
 
 def roll_back_parts(engine: Engine, batch: Batch, end: int) -> None:

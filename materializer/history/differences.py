@@ -3,7 +3,8 @@
     timeline between the cuts ──► each version ──► the newest of its key at the later cut? ──► compared with the earlier
 
 So the steps depend on the changes between the cuts, and not on the size of the table. A key counts at its last change:
-no set of keys is kept, and a page can begin at any version.
+no set of keys is kept, and a page can begin at any version. The items that decided transactions lay over a cut
+(decided_parts.py) come last, because their Commits are after it.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from .version_keys import (
     position_stamp,
     read_key,
     read_stamp,
+    stamp,
 )
 
 PAGE_VERSIONS: Final = 10_000
@@ -39,24 +41,20 @@ def read_differences(
     Raises:
         NotFoldedError: An epoch between the cuts is not folded yet.
     """
-    between = _Between(history, since, until)
-    old_cursor = since.engine.chains()
+    between = _Between(history, since, until, read.table)
     found: list[Difference] = []
     size = looked = 0
     for nth_epoch, offset, nth, version in between.candidates(read):
         if len(found) >= read.limit or looked >= PAGE_VERSIONS or size > _PAGE_BYTES:
             return PastDifferences(found, (offset, nth))
         looked += 1
-        if is_visible(version.stamp, since.cut) or not is_visible(version.stamp, until.cut):
+        if not between.is_last_change(nth_epoch, offset, version):
             continue
-        if not between.is_newest(nth_epoch, version):
-            continue  # a later version of the key follows
-        _, old = _at(old_cursor, version.key, since.cut)
-        new = between.newest(version.key)
+        old, new = between.old(version.key), between.new(version.key)
         before, after = None if old is None else old[0], None if new is None else new[0]
         if before != after:
             _, pk, sk = read_key(version.key)
-            log_time = time_at(between.epochs[nth_epoch].engine, offset)
+            log_time = time_at(between.epochs[nth_epoch].engine, offset_of(version.position))
             found.append(Difference(pk, sk, before, after, version.position, log_time))
             size += len(before or b"") + len(after or b"")
     return PastDifferences(found, None)
@@ -69,8 +67,13 @@ class _Between:
         epochs: The epochs, the newest first.
     """
 
-    def __init__(self, history: SpannedHistory, since: VersionedState, until: VersionedState) -> None:
-        self._until = until
+    def __init__(
+        self, history: SpannedHistory, since: VersionedState, until: VersionedState, table: int
+    ) -> None:
+        self._since, self._until = since, until
+        self._end = until.position.offset + 1
+        self._old_laid, self._new_laid = since.laid(table), until.laid(table)
+        self._old_cursor = since.engine.chains()
         # All versions before the epoch of the earlier cut are visible there.
         self._first = max(since.position.offset, since.history.first_offset)
         self.epochs = [until.history]
@@ -89,19 +92,38 @@ class _Between:
         Each with the number of its epoch, its offset, and its number in the record.
         """
         start = (self._first, 0) if read.start is None else read.start
-        end = self._until.position.offset + 1
+        end = self._end
         for nth_epoch in reversed(range(len(self.epochs))):
             epoch = self.epochs[nth_epoch]
             last = self.epochs[nth_epoch - 1].first_offset if nth_epoch else end
             rows = written(epoch.engine, read.table, max(start[0], epoch.first_offset), last)
             if not nth_epoch:
-                rows = chain(rows, _late(self._until, read.table, max(start[0], end)))
+                rows = chain(rows, _late(self._until, read.table, max(start[0], end)), self._laid())
             for offset, _, versions in rows:
                 for nth, version in enumerate(versions):
                     if (offset, nth) >= start:
                         yield nth_epoch, offset, nth, version
 
-    def is_newest(self, nth_epoch: int, version: VersionWritten) -> bool:
+    def _laid(self) -> Iterator[tuple[int, Figures, list[VersionWritten]]]:
+        """Yield the items that are laid over either cut and applied after the later one, as a record after it."""
+        if self._until.time_ms is None:
+            commits = {key: commit for key, (commit, _) in (self._old_laid | self._new_laid).items()}
+            last = read_stamp(self._until.cut)[1]
+            laid = sorted((commit, key) for key, commit in commits.items() if commit > last)
+            yield self._end, Figures(0, 0), [VersionWritten(key, stamp(0, each), 0, 0) for each, key in laid]
+
+    def is_last_change(self, nth_epoch: int, offset: int, version: VersionWritten) -> bool:
+        """Return whether a candidate is the last change of its key between the cuts."""
+        if offset >= self._end and self._until.time_ms is None:
+            return True
+        return (
+            version.key not in self._new_laid
+            and not is_visible(version.stamp, self._since.cut)
+            and is_visible(version.stamp, self._until.cut)
+            and self._is_newest(nth_epoch, version)
+        )
+
+    def _is_newest(self, nth_epoch: int, version: VersionWritten) -> bool:
         """Return whether a version is the newest of its key at the later cut."""
         for epoch, cursor, cut in self._cursors[: nth_epoch + 1]:
             newest, _ = _at(cursor, version.key, cut)
@@ -109,8 +131,16 @@ class _Between:
                 return newest == version.stamp
         return False
 
-    def newest(self, key: bytes) -> Stored | None:
+    def old(self, key: bytes) -> Stored | None:
+        """Return the item at the earlier cut."""
+        if key in self._old_laid:
+            return self._old_laid[key][1]
+        return _at(self._old_cursor, key, self._since.cut)[1]
+
+    def new(self, key: bytes) -> Stored | None:
         """Return the item at the later cut."""
+        if key in self._new_laid:
+            return self._new_laid[key][1]
         _, cursor, cut = self._cursors[0]
         return _at(cursor, key, cut)[1]
 

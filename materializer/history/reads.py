@@ -92,8 +92,11 @@ def _of_versions(
     match read:
         case ReadVersions():
             return read_versions(history, read, state)
-        case ReadDifferences(since=since):
-            return read_differences(history, history.at(since), state, read)
+        case ReadDifferences(since=since, since_positions=positions):
+            earlier = history.at(since)
+            if positions:
+                earlier.lay_decided(positions)
+            return read_differences(history, earlier, state, read)
         case ReadMembers(transactions):
             return PastMembers([_members(history, *each) for each in transactions])
         case ReadChanges():

@@ -4,6 +4,7 @@ A read is of one state: that at a cut. The reader may be in another process or o
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...log.commands import Position
@@ -55,12 +56,14 @@ class ReadDifferences:
     Attributes:
         start: The `next` of the page before.
         limit: The most items of the page.
+        since_positions: The positions that the state at `since` includes in all partitions, as those of AtInstant.
     """
 
     table: int
     since: PartitionCut
     start: tuple[int, int] | None = None
     limit: int = 100
+    since_positions: Sequence[Position] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,14 @@ class ReadMembers:
 
 @dataclass(frozen=True, slots=True)
 class AtInstant:
-    """Read items or a page at the positions of an answer, as the live read at one instant did (decided_parts.py).
+    """Read items, a page or differences at the positions of an answer, as a live read at one instant does
+    (decided_parts.py).
 
     Attributes:
         positions: The positions that the read includes in all partitions. That of this partition is the cut.
     """
 
-    read: "GetItems | QueryRequest | ScanRequest"
+    read: "GetItems | QueryRequest | ScanRequest | ReadDifferences"
     positions: Sequence[Position]
 
 
@@ -103,6 +107,16 @@ PastRead: TypeAlias = (
 ReadChanges is answered with Changes, those up to the cut, whether the feed captured them or not. The `trim_horizon` is
 the start of the page. `wait_ms` is ignored.
 """
+
+
+def at_own_positions(read: PastRead) -> PastRead:
+    """Return a read that shows in each partition only what is applied there.
+
+    On a shared log a live page has one position in each partition, and no instant.
+    """
+    if isinstance(read, AtInstant):
+        read = read.read
+    return replace(read, since_positions=()) if isinstance(read, ReadDifferences) else read
 
 
 @dataclass(frozen=True, slots=True)

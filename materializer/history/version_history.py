@@ -8,13 +8,14 @@ The versions of the *base* are copies of older ones, at the offset before the ep
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from ...log.commands import Position
+from ...log.commands import Position, Put
 from ...model.errors import HorizonError
 from ...model.limits import MODERN, Limits
 from ...model.tables import TableDefinition
 from ..fold.read_requests import Page
 from ..fold.reads import PageReader, Request, last_key
 from ..fold.state import Table
+from ..fold.storage import Stored
 from ..fold.transactions.participant import current_decision
 from ..fold.transactions.state import Effect, TransactionId
 from .decided_parts import decided_parts
@@ -23,7 +24,7 @@ from .engine import Engine
 from .history import History, NotFoldedError, PartitionCut, TimeCut
 from .past_store import PAGE_LOOKS, Looks, PastStore
 from .timeline import last_offset_at, time_at
-from .version_keys import offset_of, pack_position, stamp, time_stamp
+from .version_keys import StoreKeys, offset_of, pack_position, stamp, time_stamp
 
 _WHOLE_PAGE: Final = 1 << 62
 
@@ -125,7 +126,7 @@ class VersionedState:
         self.cut = cut
         self.time_ms = time_ms
         self._definitions = catalog.definitions
-        self._effects: Sequence[Effect] = ()
+        self._effects: Sequence[tuple[int, Effect]] = ()
         self.tables: Mapping[int, Table] = _Tables(self)
 
     def lay_decided(self, positions: Sequence[Position]) -> None:
@@ -146,6 +147,15 @@ class VersionedState:
                 raise NotFoldedError(f"a transaction of position {self.position.text()} is not decided yet")
         self._effects = list(decided_parts(self.engine, cut, decided))
 
+    def laid(self, table_id: int) -> dict[bytes, tuple[int, Stored | None]]:
+        """Return the items that `lay_decided` shows in a table, by version key, with the positions of the Commits."""
+        keys = StoreKeys(table_id)
+        return {
+            keys.key(each.pk, each.sk): (commit, (each.item, each.size) if isinstance(each, Put) else None)
+            for commit, each in self._effects
+            if each.table == table_id
+        }
+
     def table(self, definition: TableDefinition, looks: Looks | None = None) -> Table:
         """Return a table with stores at the cut."""
         packed = pack_position(self.position.offset, self.position.index)
@@ -153,7 +163,7 @@ class VersionedState:
             definition,
             lambda store_id, _: PastStore(self.engine, store_id, self.cut, packed, self.time_ms, looks),
         )
-        for effect in self._effects:
+        for _, effect in self._effects:
             if effect.table == definition.id:
                 _lay(table, effect, self.limits)
         return table

@@ -207,6 +207,14 @@ class Cuts:
     def of(self, partition_id: int) -> PartitionCut:
         return self.positions.get(partition_id) or TimeCut(self.time_ms)
 
+    def instant(self, partition_id: int) -> Sequence[Position]:
+        """Return the positions of a live answer, which may have been read at one instant (AtInstant).
+
+        There are none for a partition that is read at a time, or for a cut of one position.
+        """
+        is_answer = len(self.positions) > 1 and partition_id in self.positions
+        return list(self.positions.values()) if is_answer else ()
+
 
 class Refusable(Protocol):
     """Receives the error of a request: a Reply, or one of the statements of a request."""
@@ -302,14 +310,12 @@ class _Opening:
             state.tables[definition.id] = Table(definition)
             state.names[past.past(definition.name)] = definition.id
         time_ms = position.time_ms or cuts.time_ms
-        # On a shared log each partition is read at a position of its own (router.py), also while it is the present.
-        instant = list(cuts.positions.values()) if live.settings.log is None else []
         database = Database()
         database.settings = live.settings
         database.clock = lambda: time_ms
         database.state = state
         database.partition = PastRouter(
-            [PartitionAt(peer, cuts.of(each), instant) for each, peer in enumerate(live.peers)],
+            [PartitionAt(peer, cuts.of(each), cuts.instant(each)) for each, peer in enumerate(live.peers)],
             state,
             live.loop,
             at=time_text(cuts.time_ms) if past.is_relative else None,
@@ -336,8 +342,7 @@ class PartitionAt:
     Args:
         partition: The partition.
         cut: The cut.
-        instant: The positions of the request, if a live read of several partitions is of one instant: a consistent read
-            has the transactions that were decided there.
+        instant: The positions of a live answer: a consistent read has the transactions that were decided there.
     """
 
     def __init__(
@@ -345,7 +350,7 @@ class PartitionAt:
     ) -> None:
         self._partition = partition
         self._cut = cut
-        self._instant = instant if isinstance(cut, Position) and len(instant) > 1 else ()
+        self._instant = instant
 
     def submit(self, command: Command, size: int, done: OnOutcome) -> None:  # noqa: ARG002
         raise AssertionError("the past cannot be written")

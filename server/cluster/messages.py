@@ -277,8 +277,11 @@ def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
         case ReadVersions(table, pk, sk, since, before, limit):
             earlier = None if since is None else _encode_cut(since)
             return [encoded, _READ_VERSIONS, [table, pk, sk, earlier, before, limit]]
-        case ReadDifferences(table, since, start, limit):
-            return [encoded, _READ_DIFFERENCES, [table, _encode_cut(since), start, limit]]
+        case ReadDifferences(table, since, start, limit, positions):
+            body = [table, _encode_cut(since), start, limit]
+            if positions:  # the release before expects four members, and several nodes send no more
+                body.append(list(map(encode_position, positions)))
+            return [encoded, _READ_DIFFERENCES, body]
         case ReadMembers(transactions):
             return [encoded, _READ_MEMBERS, transactions]
         case ReadChanges():
@@ -304,8 +307,9 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
         earlier = None if since is None else _decode_cut(since)
         return cut, ReadVersions(table, pk, sk, earlier, _pair(before), limit)
     if tag == _READ_DIFFERENCES:
-        table, since, start, limit = body
-        return cut, ReadDifferences(table, _decode_cut(since), _pair(start), limit)
+        table, since, start, limit, *positions = body
+        known = list(map(decode_position, positions[0])) if positions else ()
+        return cut, ReadDifferences(table, _decode_cut(since), _pair(start), limit, known)
     if tag == _READ_MEMBERS:
         return cut, ReadMembers(
             [(coordinator, place, first, last) for coordinator, place, first, last in body]
@@ -315,7 +319,7 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
     if tag == _AT_INSTANT:
         at_cut, positions = body
         _, read = decode_past(at_cut, limits)
-        if isinstance(read, GetItems | QueryRequest | ScanRequest):
+        if isinstance(read, GetItems | QueryRequest | ScanRequest | ReadDifferences):
             return cut, AtInstant(read, list(map(decode_position, positions)))
     raise ValueError(f"a read of the kind {tag!r}")
 

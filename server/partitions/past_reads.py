@@ -14,7 +14,13 @@ from ...log.log import Log
 from ...materializer.feed_requests import FedPartition, ReadChanges
 from ...materializer.fold.outcomes import Failed, Outcome
 from ...materializer.history.history import PartitionCut, TimeCut
-from ...materializer.history.requests import DescribeTables, OnPast, PastAnswer, PastRead
+from ...materializer.history.requests import (
+    DescribeTables,
+    OnPast,
+    PastAnswer,
+    PastRead,
+    at_own_positions,
+)
 from ...materializer.partition import ResultPosition
 from ...materializer.worker import Scheduler, Worker
 from ...model.errors import (
@@ -71,7 +77,7 @@ class _Read:
         self._reads = reads
         self._worker = worker
         self._cut = cut
-        self._read = read
+        self._read = at_own_positions(read) if reads.is_shared else read
         self._done = done
         self._waited = 0.0
 

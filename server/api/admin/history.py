@@ -23,6 +23,7 @@ from ....materializer.fold.state import PartitionState, Table
 from ....materializer.history.attribution import RefusedWrite
 from ....materializer.history.history import PartitionCut, TimeCut
 from ....materializer.history.requests import (
+    AtInstant,
     DescribeTables,
     ItemVersion,
     PartitionWithHistory,
@@ -364,9 +365,20 @@ async def _changes(
         within = (start[1], start[2]) if start is not None and partition_id == start[0] else None
         if len(found) == limit:
             return found, f"{partition_id}.0.0"
-        read = ReadDifferences(table.id, since.cuts.of(partition_id), within, limit - len(found))
+        instant = until.cuts.instant(partition_id)
+        read = ReadDifferences(
+            table.id,
+            since.cuts.of(partition_id),
+            within,
+            limit - len(found),
+            since.cuts.instant(partition_id),
+        )
         page, _ = await read_partition(
-            database, partition_id, until.cuts.of(partition_id), read, PastDifferences
+            database,
+            partition_id,
+            until.cuts.of(partition_id),
+            AtInstant(read, instant) if instant else read,
+            PastDifferences,
         )
         found += [
             _difference(table.key.write(each.pk, each.sk), each.old, each.new)
@@ -408,7 +420,7 @@ class _Comparison:
         """Return a page, which looks at `limit` items, and where the next one begins."""
         phase, key = self._read_start(start)
         (router, table), (other_router, other) = self._sides if phase == 0 else self._sides[::-1]
-        request = ScanRequest(table.id, None, start=key, limit=limit)
+        request = ScanRequest(table.id, None, start=key, limit=limit, consistent=True)
         page: Page = await answer_of(lambda callback: router.scan(request, callback))
         keys = [table.key.item_key(load(item), self._limits) for item in page.items]
         counterparts: list[Any] = []
@@ -443,7 +455,10 @@ def _router(database: Database, cut: ResolvedCut, definition: TableDefinition) -
     """Return a router of reads of one table at a cut."""
     state = PartitionState(limits=database.state.limits)
     state.tables[definition.id] = Table(definition)
-    partitions = [PartitionAt(peer, cut.cuts.of(each)) for each, peer in enumerate(database.peers)]
+    partitions = [
+        PartitionAt(peer, cut.cuts.of(each), cut.cuts.instant(each))
+        for each, peer in enumerate(database.peers)
+    ]
     return PastRouter(partitions, state, database.loop, at=None)
 
 

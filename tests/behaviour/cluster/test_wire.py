@@ -300,12 +300,15 @@ def test_items_read_in_isolation_arrive(found: list[Any]) -> None:
 
 cuts = st.builds(TimeCut, st.integers(0, 2**60)) | positions
 pairs = st.tuples(ids, ids)
+differences = st.builds(
+    ReadDifferences, ids, cuts, st.none() | pairs, ids, st.just(()) | st.lists(positions, min_size=1)
+)
 past_reads = (
     st.builds(GetItems, st.lists(st.tuples(ids, keys, keys), max_size=3))
     | st.builds(DescribeTables, st.lists(texts, max_size=3))
     | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
     | st.builds(ReadVersions, ids, keys, keys, st.none() | cuts, st.none() | pairs, ids)
-    | st.builds(ReadDifferences, ids, cuts, st.none() | pairs, ids)
+    | differences
     | st.builds(ReadMembers, st.lists(st.tuples(ids, ids, ids, ids), max_size=3))
     | st.builds(ReadChanges, ids, st.integers(0, 10**30), st.none() | st.integers(0, 10**30))
     | st.builds(ScanRequest, ids, st.none() | texts)
@@ -314,7 +317,8 @@ instants = st.builds(
     AtInstant,
     st.builds(GetItems, st.lists(st.tuples(ids, keys, keys), max_size=3))
     | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
-    | st.builds(ScanRequest, ids, st.none() | texts),
+    | st.builds(ScanRequest, ids, st.none() | texts)
+    | differences,
     st.lists(positions),
 )
 

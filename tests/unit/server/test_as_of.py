@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from foldb.log.commands import Position
 from foldb.materializer.fold.read_requests import QueryRequest, ScanRequest
-from foldb.materializer.history.history import TimeCut
 from foldb.materializer.history.requests import AtInstant, GetItems
 from foldb.model import service
 from foldb.model.cuts import AtTime
 from foldb.model.errors import RequestError, ValidationError
-from foldb.server.api.as_of import READS, PartitionAt, past_request, rename
+from foldb.server.api.as_of import READS, Cuts, PartitionAt, past_request, rename
 
 NOW_MS = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 
@@ -87,10 +86,10 @@ class FakePast:
         self.reads.append((cut, read))
 
 
-def read_at(cut: Any, instant: Any, *, consistent: bool) -> list[Any]:
+def read_at(cuts: Cuts, partition_id: int, *, consistent: bool) -> list[Any]:
     """Return the reads that reach the past of a partition, without their cut."""
-    past = FakePast()
-    partition = PartitionAt(past, cut, instant)  # type: ignore[arg-type]
+    past, cut = FakePast(), cuts.of(partition_id)
+    partition = PartitionAt(past, cut, cuts.instant(partition_id))  # type: ignore[arg-type]
     partition.get(1, b"a", b"", consistent, lambda *_: None)
     partition.get_all([(1, b"a", b"")], consistent, lambda *_: None)
     partition.query(QueryRequest(1, None, b"a", b"", None, consistent=consistent), lambda *_: None)
@@ -100,21 +99,21 @@ def read_at(cut: Any, instant: Any, *, consistent: bool) -> list[Any]:
 
 
 def test_a_consistent_read_at_positions_is_of_one_instant() -> None:
-    positions = [Position(1, 7), Position(2, 9)]
+    cuts = Cuts({1: Position(1, 7), 2: Position(2, 9)}, 5)
 
-    reads = read_at(positions[1], positions, consistent=True)
+    reads = read_at(cuts, 2, consistent=True)
 
     assert 4 == len(reads)
-    assert all(isinstance(each, AtInstant) and positions == each.positions for each in reads)
+    assert all(isinstance(each, AtInstant) and [*cuts.positions.values()] == each.positions for each in reads)
     assert [GetItems, GetItems, QueryRequest, ScanRequest] == [type(each.read) for each in reads]
 
 
 def test_other_reads_of_the_past_are_of_their_cut_alone() -> None:
-    positions = [Position(1, 7), Position(2, 9)]
+    cuts = Cuts({1: Position(1, 7), 2: Position(2, 9)}, 5)
 
     for reads in (
-        read_at(positions[0], positions, consistent=False),
-        read_at(positions[0], positions[:1], consistent=True),
-        read_at(TimeCut(5), positions, consistent=True),
+        read_at(cuts, 1, consistent=False),
+        read_at(Cuts({1: Position(1, 7)}, 5), 1, consistent=True),
+        read_at(cuts, 3, consistent=True),
     ):
         assert [GetItems, GetItems, QueryRequest, ScanRequest] == [type(each) for each in reads]

@@ -10,7 +10,14 @@ from foldb.materializer.feed_requests import ReadChanges
 from foldb.materializer.fold.outcomes import Completed, Failed
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.history.history import PartitionCut, TimeCut
-from foldb.materializer.history.requests import DescribeTables, PastRead, PastTables
+from foldb.materializer.history.requests import (
+    AtInstant,
+    DescribeTables,
+    GetItems,
+    PastRead,
+    PastTables,
+    ReadDifferences,
+)
 from foldb.model.errors import HorizonError, ServiceUnavailableError, TrimmedDataAccessError, ValidationError
 from foldb.model.sequence_numbers import number_before, sequence_number
 from foldb.server.partitions.past_reads import DEADLINE_S, HistoricalPartition, PastReads
@@ -49,9 +56,11 @@ class FakeReader:
     def __init__(self, late: int = 0) -> None:
         self.late = late
         self.reads = 0
+        self.asked: list[PastRead] = []
 
     def read(self, partition_id: int, cut: PartitionCut, read: Any, done: Any, void: Any = ()) -> None:
         self.reads += 1
+        self.asked.append(read)
         done(None if self.reads <= self.late else PastTables([]), Position(partition_id, 5))
 
 
@@ -80,6 +89,22 @@ class Stage:
     def read(self, cut: PartitionCut, read: PastRead = READ) -> list[Any]:
         self.partition.as_of(cut, read, lambda answer, position: self.answers.append((answer, position)))
         return self.answers
+
+
+def test_a_shared_log_has_no_instant() -> None:
+    """A live page there has one position in each partition."""
+    own, positions = Position(0, 9), [Position(0, 9), Position(1, 7)]
+    differences = ReadDifferences(1, Position(0, 5), since_positions=positions)
+    items = GetItems([(1, b"a", b"")])
+    reads: list[PastRead] = [AtInstant(items, positions), AtInstant(differences, positions)]
+
+    shared, alone = Stage(is_shared=True), Stage()
+    for read in reads:
+        shared.read(own, read)
+        alone.read(own, read)
+
+    assert [items, ReadDifferences(1, Position(0, 5))] == shared.reader.asked
+    assert reads == alone.reader.asked
 
 
 def test_a_closed_time_and_a_folded_position_are_read_at_once() -> None:

@@ -43,6 +43,24 @@ BUGS = [
         DECIDED,
     ),
     bug(
+        "a restore at positions misses a transaction that was decided there",
+        """
+@ materializer/owner/copy_sources.py
+-        is_answer = len(positions) > 1 and isinstance(cut, Position)
++        is_answer = False
+""",
+        DECIDED,
+    ),
+    bug(
+        "a difference misses an item that a decided transaction lays over the cut",
+        """
+@ materializer/history/differences.py
+-                rows = chain(rows, _late(self._until, read.table, max(start[0], end)), self._laid())
++                rows = chain(rows, _late(self._until, read.table, max(start[0], end)))
+""",
+        DECIDED,
+    ),
+    bug(
         "an instant of the past does not wait for the decision",
         """
 @ materializer/history/version_history.py

@@ -3,12 +3,15 @@
 random transactions, messages in any order ──► live reads at instants ──► the same reads of the histories
 """
 
+import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from foldb.log.commands import Action, Context, Position, Transact
@@ -18,12 +21,25 @@ from foldb.materializer.fold.transactions.decided import decided_effect, decided
 from foldb.materializer.history import follower as follower_module
 from foldb.materializer.history.decided_parts import decided_parts
 from foldb.materializer.history.epochs import Epochs, memory_history, open_history
-from foldb.materializer.history.history import NotFoldedError
+from foldb.materializer.history.history import NotFoldedError, PartitionCut
 from foldb.materializer.history.reads import read_past
-from foldb.materializer.history.requests import AtInstant, GetItems, PastItems, PastRead
+from foldb.materializer.history.requests import (
+    AtInstant,
+    GetItems,
+    OnPast,
+    PastDifferences,
+    PastItems,
+    PastRead,
+    ReadDifferences,
+)
 from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.history.version_keys import pack_position
+from foldb.materializer.owner.copy_sources import PastSource, SourcePage
+from foldb.model.tables import Restore, TableDefinition
 from foldb.model.values import load
+from foldb.server.api.admin.history import ResolvedCut
+from foldb.server.api.admin.history import _changes as changes_between
+from foldb.server.api.as_of import Cuts
 from tests.unit.materializer.history.past import ListLog
 from tests.unit.materializer.ledger import define, delete, index_request, put
 from tests.unit.materializer.partitions.cluster import Cluster
@@ -99,6 +115,11 @@ class Instants:
         action = self._action(dice)
         return self.id, action.pk, action.sk
 
+    def key_of(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return the key of an item."""
+        action = put(self.table, load(data))
+        return action.pk, action.sk
+
     def read(self, partition: int, read: GetItems | QueryRequest | ScanRequest) -> Answer:
         """Read one partition as server/routing/instant_reads.py does."""
         positions = [Position(each, len(records) - 1) for each, records in enumerate(self.cluster.records)]
@@ -154,6 +175,24 @@ class Instants:
         return found
 
 
+class PastOf:
+    """A partition whose past is read."""
+
+    def __init__(self, history: Epochs) -> None:
+        self._history = history
+
+    def as_of(self, cut: PartitionCut, read: PastRead, done: OnPast) -> None:
+        done(*read_past(self._history.history, cut, read, 4))
+
+
+def copy_of(instants: Instants, positions: Sequence[Position]) -> TableDefinition:
+    """Return a table that is restored as of positions."""
+    text = ",".join(each.text(len(positions)) for each in positions)
+    definition = instants.table.definition
+    restore = Restore(definition.id, "T", definition.arn, 0, positions=text)
+    return replace(definition, id=99, name="Copy", restore=restore)
+
+
 def item(pk: str, sk: int = 0) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"N": str(sk)}, "n": {"S": "1"}}
 
@@ -170,6 +209,94 @@ def test_an_instant_is_read_again_at_its_positions(seed: int, floor: float) -> N
         differing += answer.found != answer.again(history, answer.read)
 
     assert differing > 10, "many answers have a transaction that is not applied"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_differences_are_those_of_the_reads_at_both_cuts(seed: int, floor: float) -> None:
+    dice, instants = random.Random(f"differences {seed}"), Instants()
+    instants.live(dice, steps=40)
+    past = instants.histories(floor=floor)
+
+    def items(answer: Answer, read: PastRead | None = None) -> dict[tuple[bytes, bytes], bytes]:
+        scan = ScanRequest(instants.id, None, consistent=True)
+        page = answer.again(past[answer.partition], read or AtInstant(scan, answer.positions))
+        return {instants.key_of(each): each for each in page.items}
+
+    scans = [each for each in instants.answers if isinstance(each.read, ScanRequest)]
+    laid = [each for each in scans if items(each) != items(each, ScanRequest(instants.id, None))]
+    assert len(laid) > 10, "many answers have a transaction that is not applied"
+
+    for until in [*dice.sample(laid, 10), *dice.sample(scans, 40)]:
+        history, own = past[until.partition], until.positions[until.partition]
+        earlier = [each for each in scans[: scans.index(until) + 1] if each.partition == until.partition]
+        since = dice.choice([each for each in earlier if each in laid] or earlier)
+        before, after = items(since), items(until)
+        expected = {
+            key: (before.get(key), after.get(key))
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+        }
+        found, start = [], None
+        while True:
+            read = ReadDifferences(
+                instants.id, since.positions[until.partition], start, dice.randrange(1, 4), since.positions
+            )
+            page = read_past(history.history, own, AtInstant(read, until.positions), 4)[0]
+            assert isinstance(page, PastDifferences)
+            found += [((each.pk, each.sk), (each.old, each.new)) for each in page.differences]
+            start = page.next
+            if start is None:
+                break
+
+        assert expected == dict(found)
+        assert len(expected) == len(found), "no key twice"
+
+
+def test_a_copy_has_the_transactions_of_its_instant() -> None:
+    """A restore or a fork at the positions of a live Scan has the items of the Scan."""
+    instants = Instants()
+    here = instants.decided(item("a"), item("b"))
+    scan = ScanRequest(instants.id, None, consistent=True)
+    answers = [instants.read(each, scan) for each in instants.cluster.data]
+    instants.cluster.settle()
+    past = [PastOf(history) for history in instants.histories()]
+    definition = copy_of(instants, answers[0].positions)
+    source = PastSource(instants.cluster.states[0], past, definition)  # type: ignore[arg-type]
+
+    pages: list[Any] = []
+    cursor = source.cursor
+    while not source.is_end(cursor):
+        source.read(cursor, pages.append)
+        assert isinstance(pages[-1], SourcePage), pages[-1]
+        cursor = pages[-1].following
+
+    live: list[Any] = [each for answer in answers for each in answer.found.items]
+    assert here in [each.partition for each in answers]
+    assert item("b") in [load(each) for each in live]
+    assert live == [each for page in pages for each in page.items]
+
+
+def test_the_changes_of_a_table_have_the_transactions_of_an_instant() -> None:
+    instants = Instants()
+    before = [Position(each, len(records) - 1) for each, records in enumerate(instants.cluster.records)]
+    here = instants.decided(item("a"), item("b"))
+    at = instants.read(here, ScanRequest(instants.id, None, consistent=True)).positions
+    instants.cluster.settle()
+    past = [PastOf(history) for history in instants.histories()]
+    database: Any = SimpleNamespace(peers=past, partitions=SimpleNamespace(count=len(past)))
+
+    def changed(*positions: Sequence[Position]) -> list[Any]:
+        """Return the keys that differ between two cuts."""
+        since, until = (
+            ResolvedCut("", Cuts({each.partition: each for each in cut}, 0), {}) for cut in positions
+        )
+        page = changes_between(database, since, until, instants.table.definition, None, 100)
+        found, following = orjson.loads(orjson.dumps(asyncio.run(page)))
+        assert following is None
+        return sorted(each["Key"]["pk"]["S"] for each in found)
+
+    assert ["a", "b"] == changed(before, at)
+    assert [] == changed(at, at)
 
 
 @pytest.mark.parametrize("seed", range(2))
