@@ -25,7 +25,11 @@ def _zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-SMALL: Final = tuple(_zigzag(number) for number in range(8192))
+# The numbers of one byte and of two, which `_zigzag` would make in four times the time.
+SMALL: Final = (
+    *(bytes((number << 1,)) for number in range(64)),
+    *(bytes((low | 0x80, high)) for high in range(1, 128) for low in range(0, 128, 2)),
+)
 
 
 def long(number: int) -> bytes:

@@ -54,7 +54,8 @@ def _generated_later(cls: type, name: str, options: dict[str, bool]) -> Callable
     """Return a method that replaces itself by the one that dataclasses generates with these options."""
 
     def method(*args: Any, **keywords: Any) -> Any:
-        generated = vars(dataclasses.dataclass(**options)(type(cls.__name__, (cls,), {})))[name]
+        derived = type(cls.__name__, (cls,), {"__doc__": cls.__doc__})
+        generated = vars(dataclasses.dataclass(**options)(derived))[name]
         generated.__qualname__ = f"{cls.__qualname__}.{name}"
         setattr(cls, name, generated)
         return generated(*args, **keywords)

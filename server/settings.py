@@ -54,7 +54,7 @@ class Group(StrEnum):
     CLOCK = "Clock"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # typing hashes each
 class Setting:
     """The declaration of a setting, beside the field of `Settings` that holds its value.
 

@@ -10,8 +10,8 @@ import typer
 
 from ...model.errors import ValidationError
 from ...model.lazy_dataclass import dataclass
-from ...model.subscriptions import check
 from ...model.subscriptions.setting_types import EVENTS
+from ...model.subscriptions.settings import check
 from ...streams.decorator import condition
 from ...streams.delivery.filter import ChangeFilter
 from .completion import complete_tables, complete_triggers

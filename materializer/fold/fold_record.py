@@ -46,7 +46,6 @@ from ...model.sequence_numbers import NEXT_COMMAND, sequence_number
 from ...model.slots import CATALOG
 from ...model.values import load
 from . import definitions, jobs, messages, restores
-from .feed.subscriptions import checkpoint, define_subscription
 from .indexes import backfill
 from .outcomes import Completed, Outcome, Refused, Skipped, change
 from .state import FEED_LEVEL, PartitionState
@@ -159,8 +158,14 @@ def fold_command(state: PartitionState, command: Command, sequence_number: int) 
         case Level():
             return _raise_level(state, command, sequence_number)
         case Checkpoint():
+            from .feed.subscriptions import (
+                checkpoint,  # a start without subscriptions imports no settings of them
+            )
+
             return checkpoint(state, command)
         case DefineSubscription():
+            from .feed.subscriptions import define_subscription
+
             return define_subscription(state, command, sequence_number)
         case Load():
             return restores.load_items(state, command, sequence_number)

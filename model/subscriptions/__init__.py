@@ -1,7 +1,8 @@
-"""A subscription: the declaration of its settings (settings.py), and its state (subscription.py)."""
+"""A subscription: the declaration of its settings (settings.py), and its state (subscription.py).
 
-from .setting_types import milliseconds
-from .settings import check, check_request, check_start
+A start needs the state alone: the settings are imported by the modules that check them.
+"""
+
 from .subscription import Checkpoints, Status, Subscription
 
-__all__ = ["Checkpoints", "Status", "Subscription", "check", "check_request", "check_start", "milliseconds"]
+__all__ = ["Checkpoints", "Status", "Subscription"]

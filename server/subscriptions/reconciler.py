@@ -19,7 +19,8 @@ from typing import Any, Final, Protocol, TypeAlias
 from ...log.commands import Context
 from ...model.errors import RequestError
 from ...model.lazy_dataclass import dataclass
-from ...model.subscriptions import Subscription, check_request
+from ...model.subscriptions import Subscription
+from ...model.subscriptions.settings import check_request
 from ...model.tables import TableDefinition
 from ...streams.workers.code_folder import CodeFolder
 from ...streams.workers.declarations import Declarations, FolderDeclarations

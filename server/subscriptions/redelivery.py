@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...model.errors import FoldbError, RequestError, ValidationError
-from ...model.subscriptions import Subscription, milliseconds
+from ...model.subscriptions import Subscription
+from ...model.subscriptions.setting_types import milliseconds
 from ...model.values import Item
 from ...streams.formats.table_view import Delivery
 from ...streams.sinks.sink import Batch, Failure, PartialFailure, Sink, Success

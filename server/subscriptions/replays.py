@@ -17,7 +17,8 @@ from ...materializer.feed_requests import LONGEST_WAIT_MS
 from ...materializer.fold.outcomes import Change
 from ...model.errors import ValidationError
 from ...model.sequence_numbers import number_texts
-from ...model.subscriptions import Subscription, check
+from ...model.subscriptions import Subscription
+from ...model.subscriptions.settings import check
 from ...streams.delivery.delivery_policy import DeliveryPolicy
 from ...streams.delivery.filter import ChangeFilter
 from ...streams.delivery.source import ChangeConsumer, ChangeSource, ReadRange, TableReader, remaining_range

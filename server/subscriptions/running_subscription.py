@@ -14,7 +14,8 @@ from ...log.commands import Checkpoint
 from ...log.local import disk_of
 from ...materializer.fold.feed.capture import WATCHED, CapturePeriod
 from ...model.errors import ValidationError
-from ...model.subscriptions import Subscription, milliseconds
+from ...model.subscriptions import Subscription
+from ...model.subscriptions.setting_types import milliseconds
 from ...model.values import load
 from ...streams.delivery.checkpoints import Progress
 from ...streams.delivery.dispatcher import Dispatcher, DispatcherContext

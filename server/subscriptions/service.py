@@ -13,8 +13,9 @@ from typing import Any, Final
 from ...log.commands import Checkpoint, Context, SubscriptionOperation
 from ...model.errors import ResourceInUseError, ResourceNotFoundError, ValidationError
 from ...model.sequence_numbers import number_texts, parse_numbers
-from ...model.subscriptions import Subscription, check, check_request
+from ...model.subscriptions import Subscription
 from ...model.subscriptions.setting_types import invalid
+from ...model.subscriptions.settings import check, check_request
 from ...streams.sinks import sink_kind
 from ...streams.workers.code_folder import CodeFolder
 from . import drain, lag, replays

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, TypeAlias
 from zlib import crc32
 
 from ...model.lazy_dataclass import dataclass
-from ...model.subscriptions import milliseconds
+from ...model.subscriptions.setting_types import milliseconds
 
 FailureMode: TypeAlias = Literal["isolate", "batch", "block"]
 

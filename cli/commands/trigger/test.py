@@ -19,7 +19,7 @@ import typer
 
 from ....model.errors import RequestError
 from ....model.lazy_dataclass import dataclass
-from ....model.subscriptions import check
+from ....model.subscriptions.settings import check
 from ....server.settings import Settings as ServerSettings
 from ....server.settings import check as check_server
 from ....streams.delivery.filter import ChangeFilter

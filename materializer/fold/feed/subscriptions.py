@@ -23,8 +23,9 @@ from ....model.errors import (
     ValidationError,
 )
 from ....model.slots import CATALOG
-from ....model.subscriptions import Status, Subscription, check, check_start
+from ....model.subscriptions import Status, Subscription
 from ....model.subscriptions.setting_types import invalid
+from ....model.subscriptions.settings import check, check_start
 from .. import definitions
 from ..outcomes import Completed, Outcome, Refused, Skipped, Subscribed
 from ..state import FEED_LEVEL, PartitionState

@@ -25,7 +25,7 @@ from ....materializer.history.requests import PartitionWithHistory, PastAnswer
 from ....materializer.partition import ResultPosition
 from ....model.errors import RequestError, TrimmedDataAccessError, ValidationError
 from ....model.sequence_numbers import SequenceNumbers, number_texts, position_of
-from ....model.subscriptions import check
+from ....model.subscriptions.settings import check
 from ....model.tables import TableDefinition
 from ....streams.delivery.filter import ChangeFilter
 from ....streams.formats.plain import plain

@@ -22,7 +22,7 @@ from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.outcomes import Outcome, TableDefined
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.limits import limits_named
-from foldb.model.subscriptions import check
+from foldb.model.subscriptions.settings import check
 from foldb.model.values import Item, check_item, dump
 
 CONTEXT = Context(request_id="R")

@@ -6,7 +6,9 @@ import orjson
 import pytest
 
 from foldb.model.errors import ValidationError
-from foldb.model.subscriptions import Subscription, check, check_request, milliseconds
+from foldb.model.subscriptions import Subscription
+from foldb.model.subscriptions.setting_types import milliseconds
+from foldb.model.subscriptions.settings import check, check_request
 
 LEAST: dict[str, Any] = {"TableNames": ["Cars"], "Sink": {"Kind": "python", "Function": "on_car"}}
 

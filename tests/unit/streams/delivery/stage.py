@@ -30,7 +30,8 @@ from foldb.model.errors import ServiceUnavailableError
 from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.model.limits import MODERN
 from foldb.model.sequence_numbers import sequence_number
-from foldb.model.subscriptions import Subscription, check
+from foldb.model.subscriptions import Subscription
+from foldb.model.subscriptions.settings import check
 from foldb.streams.delivery.checkpoints import Progress
 from foldb.streams.delivery.dead_letters import DeadLetter, ItemKey, item_key_of
 from foldb.streams.delivery.dispatcher import Dispatcher, DispatcherContext

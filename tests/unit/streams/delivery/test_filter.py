@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from foldb.model.errors import ValidationError
-from foldb.model.subscriptions import check
+from foldb.model.subscriptions.settings import check
 from foldb.streams.delivery.filter import ChangeFilter
 from foldb.streams.delivery.patterns import compile_pattern
 from tests.unit.streams.deliveries import delivery, order

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from foldb import Change, trigger
-from foldb.model.subscriptions import check
+from foldb.model.subscriptions.settings import check
 from foldb.streams.decorator import condition, read_declarations, seconds
 from foldb.streams.delivery.filter import ChangeFilter
 from foldb.streams.sinks.sink import Success

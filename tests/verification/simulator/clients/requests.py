@@ -42,7 +42,7 @@ from foldb.model.errors import (
     TransactionInProgressError,
 )
 from foldb.model.limits import MODERN
-from foldb.model.subscriptions import check
+from foldb.model.subscriptions.settings import check
 from foldb.model.values import check_item, dump, load
 from tests.verification.histories.history import Step
 from tests.verification.histories.model import OPENING_BALANCE
