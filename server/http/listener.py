@@ -95,8 +95,7 @@ class Listener(Shared):
             self._server = await self._loop.create_server(self._accept, sock=bound, backlog=_BACKLOG)
         except OSError as error:
             raise ListenError(error.errno, error.strerror) from error
-        host, port = self._server.sockets[0].getsockname()[:2]  # uvloop returns a list
-        self.address = host, port
+        self.address = bound.getsockname()[:2]
         self._timer = self._loop.call_later(self.node.settings.tick_ms / 1000, self._on_tick)
 
     async def stop(self) -> None:
