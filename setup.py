@@ -15,13 +15,15 @@ from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
 
-# The modules between the bytes of a request and the bytes of its answer. To compile the others gains nothing.
+# The modules between the bytes of a request and the bytes of its answer, and those that keep a history up to date with
+# the log. To compile the others gains nothing.
 HOT = (
     "expressions/*.py",
     "log/avro.py",
     "log/binary.py",
     "log/codec.py",
     "log/commands.py",
+    "log/context_layout.py",
     "materializer/consistent_partition.py",
     "materializer/fold/**/*.py",
     "materializer/history/attribution.py",
@@ -42,6 +44,7 @@ HOT = (
     "materializer/replicated/worker.py",
     "materializer/worker.py",
     "model/capacity.py",
+    "model/index_keys.py",
     "model/key_schema.py",
     "model/keys.py",
     "model/numbers.py",

@@ -38,7 +38,7 @@ from .commands import (
     Returns,
     Update,
 )
-from .context import read_context, read_first_context
+from .context_layout import context_end, first_end
 from .schema_files import ATTRIBUTES, CURRENT, FIRST_LAYOUT, command_union, message_union
 
 K = TypeVar("K")
@@ -347,6 +347,17 @@ def _action_writers(
     return {Put: write_put, Update: write_update, Delete: write_delete, Check: write_check}
 
 
+def read_context(data: bytes, at: int) -> tuple[Context, int]:
+    """Decode a context in the present layout."""
+    end = context_end(data, at)
+    return Context.of(data[at:end]), end
+
+
+def _read_first_context(data: bytes, at: int) -> tuple[Context, int]:
+    end = first_end(data, at)
+    return Context.of(data[at:end] + b"\0"), end
+
+
 def _put_reader(read_context: ContextReader) -> FieldReader:
     """Return the reader of a put, the most frequent command.
 
@@ -590,5 +601,5 @@ class _Layout:
 
 
 _PRESENT: Final = _Layout(CURRENT, read_context, attrgetter("encoded"), _expression)
-_FIRST: Final = _Layout(FIRST_LAYOUT, read_first_context, _first_context, _first_expression)
+_FIRST: Final = _Layout(FIRST_LAYOUT, _read_first_context, _first_context, _first_expression)
 _WRITERS: Final = _PRESENT.writers

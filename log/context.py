@@ -10,7 +10,8 @@ Without a reason the present layout is the first one and a 00, so bytes of older
 from typing import Final, Literal, TypeAlias, final, get_args
 
 from . import avro
-from .avro import read_long, skip_sized
+from .avro import read_long
+from .context_layout import first_end
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore", "undo"]
 
@@ -20,8 +21,6 @@ _SOURCES_ENCODED: Final = {source: avro.long(index) for index, source in enumera
 _FIRST_SOURCES: Final = b"".join(_SOURCES_ENCODED[source] for source in SOURCES[:4])
 
 _NO_REASON: Final = b"\0"
-_VALUE: Final = 2
-"""The branch of an optional field that has a value, as Avro encodes it."""
 
 
 @final
@@ -53,7 +52,7 @@ class Context:
     @staticmethod
     def of(encoded: bytes) -> "Context":
         """Return the context with these bytes in the present layout, without decoding them."""
-        context = _new_context(Context)
+        context: Context = object.__new__(Context)
         context.encoded = encoded
         return context
 
@@ -65,7 +64,7 @@ class Context:
             ValueError: The bytes are not a context.
         """
         try:
-            is_first = _first_end(encoded, 0) == len(encoded)
+            is_first = first_end(encoded, 0) == len(encoded)
         except IndexError as error:
             raise ValueError(f"not a context: {error!r}") from error
         return Context.of(encoded + _NO_REASON if is_first else encoded)
@@ -95,7 +94,7 @@ class Context:
         """The number of triggers in the chain that led to the request. Each change of a batch is asked for it."""
         data = self.encoded
         try:
-            end = _first_end(data, 0)
+            end = first_end(data, 0)
             byte = data[end - 1]
         except IndexError as error:
             raise ValueError(f"not a context: {error!r}") from error
@@ -129,7 +128,7 @@ class Context:
     def in_first_layout(self) -> bytes | None:
         """Return the bytes in the first layout; None if that cannot express the reason or the source."""
         first = self.encoded[:-1]
-        if not self.encoded.endswith(_NO_REASON) or _first_end(self.encoded, 0) != len(first):
+        if not self.encoded.endswith(_NO_REASON) or first_end(self.encoded, 0) != len(first):
             return None
         source = first[-2]  # unless it is the first of several bytes of the depth
         has_source = source in _FIRST_SOURCES if source < 0x80 else self.source != "undo"
@@ -150,55 +149,3 @@ class Context:
 
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
     return avro.read_optional(data, at, avro.read_text)
-
-
-_new_context = object.__new__
-
-
-def read_context(data: bytes, at: int) -> tuple[Context, int]:
-    """Decode a context in the present layout."""
-    end = _first_end(data, at)
-    if data[end] == 0:
-        end += 1
-    elif data[end] == _VALUE:
-        end = skip_sized(data, end + 1)
-    else:
-        raise ValueError(f"a union of two has no branch {data[end] >> 1}")
-    context = _new_context(Context)
-    context.encoded = data[at:end]
-    return context, end
-
-
-def read_first_context(data: bytes, at: int) -> tuple[Context, int]:
-    """Decode a context in the first layout."""
-    end = _first_end(data, at)
-    context = _new_context(Context)
-    context.encoded = data[at:end] + _NO_REASON
-    return context, end
-
-
-def _first_end(data: bytes, at: int) -> int:
-    """Return the index after the fields of the first layout."""
-    length = data[at]
-    at = at + 1 + (length >> 1) if length < 0x80 else skip_sized(data, at)
-    # The invocation id, then the principal: a loop takes a tenth longer, for each command of a refold.
-    branch = data[at]
-    if branch == 0:
-        at += 1
-    elif branch == _VALUE:
-        length = data[at + 1]
-        at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
-    else:
-        raise ValueError(f"a union of two has no branch {branch >> 1}")
-    branch = data[at]
-    if branch == 0:
-        at += 1
-    elif branch == _VALUE:
-        length = data[at + 1]
-        at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
-    else:
-        raise ValueError(f"a union of two has no branch {branch >> 1}")
-    if data[at] < 0x80 and data[at + 1] < 0x80:
-        return at + 2
-    _, at = read_long(data, at)
-    return read_long(data, at)[1]

@@ -23,10 +23,11 @@ from ...materializer.fold.transactions.participant import current_decision
 from ...materializer.fold.writes import apply
 from ...model.capacity import storage_bytes
 from ...model.errors import ValidationError
+from ...model.index_keys import key_error_of_index
 from ...model.key_schema import KeySchema
 from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
-from ...model.tables import IndexDefinition, TableDefinition, key_error_of_index
+from ...model.tables import IndexDefinition, TableDefinition
 from ...model.values import Item, dump, item_size, load
 from ...server.throttling.buckets import HALF_UNIT, PartitionBucket
 from ...server.throttling.meters import Policy, TableMeters

@@ -14,9 +14,10 @@ deleted one.
 """
 
 from ...log.commands import Backfill, IndexEntry, IndexFilled, IndexSent
+from ...model.index_keys import key_error_of_index
 from ...model.limits import Limits
 from ...model.slots import CATALOG, data_partitions, partition_of
-from ...model.tables import index_filled, key_error_of_index
+from ...model.tables import index_filled
 from ...model.values import load
 from .index_entries import EntryKey, IndexUpdate, apply_index_updates, entry_key, entry_of
 from .outbox import send

@@ -22,9 +22,9 @@ from ...model.errors import (
     RequestError,
     ValidationError,
 )
+from ...model.index_keys import index_key_error
 from ...model.lazy_dataclass import dataclass
 from ...model.limits import Limits
-from ...model.tables import index_key_error
 from ...model.values import UPDATE_TOO_LARGE, Item, Value, dump, item_size, load
 from .index_entries import IndexUpdate, apply_index_updates, index_updates, size_with_local_entries
 from .indexes import spread_index_updates

@@ -35,6 +35,7 @@ _LAST: Final = (1 << 64) - 1
 _STAMP: Final = Struct(">QQ")
 _ESCAPED_NUL: Final = b"\0\xff"
 _END: Final = b"\0\0"
+_COLLECTIONS_KEPT: Final = 256
 
 
 def pack_position(offset: int, index: int | None) -> int:
@@ -92,42 +93,42 @@ def is_visible(version: bytes, cut: bytes) -> bool:
 
 
 class StoreKeys:
-    """Computes the keys of one store. The last key is kept, because a write first reads its item."""
+    """Computes the keys of one store. The last key is kept, because a write first reads its item; and the collections
+    used last, because their hash is the dearest part of a key.
+    """
 
-    __slots__ = ("_id", "_key", "_last", "_last_hash", "_last_pk", "_owner", "_sk", "prefix")
+    __slots__ = ("_collections", "_id", "_key", "_owner", "_pk", "_sk", "prefix")
 
     def __init__(self, store_id: int) -> None:
         self._id = store_id
         self._owner = blake2b(store_id.to_bytes(8, "big"), digest_size=8)
         self.prefix = store_id.to_bytes(4, "big")
-        self._last_pk: bytes | None = None
-        self._last_hash = self._last = self._key = b""
-        self._sk: bytes | None = None
+        self._collections: dict[bytes, bytes] = {}
+        self._pk: bytes | None = None
+        self._sk = self._key = b""
 
     def collection(self, pk: bytes) -> bytes:
         """Return the beginning of all keys under a partition key."""
-        if pk != self._last_pk:
+        found = self._collections.get(pk)
+        if found is None:
+            if len(self._collections) >= _COLLECTIONS_KEPT:
+                self._collections.clear()
             hashed = self._owner.copy()
             hashed.update(pk)
-            self._last_hash = hashed.digest()
-            self._last = self.prefix + self._last_hash + part(pk)
-            self._last_pk, self._sk = pk, None
-        return self._last
+            found = self._collections[pk] = self.prefix + hashed.digest() + part(pk)
+        return found
 
     def key(self, pk: bytes, sk: bytes) -> bytes:
         """Return the key of an item."""
-        if pk != self._last_pk:
-            self.collection(pk)
-        if sk != self._sk:
-            self._key = self._last + sk.replace(b"\0", _ESCAPED_NUL) + _END
-            self._sk = sk
+        if pk != self._pk or sk != self._sk:
+            self._key = self.collection(pk) + sk.replace(b"\0", _ESCAPED_NUL) + _END
+            self._pk, self._sk = pk, sk
         return self._key
 
     def slot_of(self, pk: bytes) -> int:
         """Return the slot of a partition key."""
-        self.collection(pk)
-        first, second = self._last_hash[:2]
-        return first << 4 | second >> 4
+        collection = self.collection(pk)
+        return collection[4] << 4 | collection[5] >> 4
 
     def hash_of(self, pk: bytes) -> int:
         """Return the hash of a partition key."""

@@ -18,9 +18,10 @@ from ...log.commands import Context, Put
 from ...materializer.history.requests import Difference
 from ...materializer.owner.job_files import ExportOutput, InputPage, JobInput, OutputProgress
 from ...model.errors import JobFailedError, RequestError
+from ...model.index_keys import index_key_error
 from ...model.jobs import Job
 from ...model.limits import Limits, limits_named
-from ...model.tables import TableDefinition, index_key_error
+from ...model.tables import TableDefinition
 from ...model.values import dump, load
 from ...streams.feed.serial_executor import SerialExecutor
 from ..api import parameters

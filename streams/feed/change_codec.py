@@ -20,7 +20,7 @@ from zlib import crc32
 
 from ...log import codec
 from ...log.avro import long, optional, read_long, read_sized, sized, text
-from ...log.context import read_context
+from ...log.binary import read_context
 from ...materializer.fold.outcomes import Change, Tx
 from ...model.sequence_numbers import SequenceNumber
 

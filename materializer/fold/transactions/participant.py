@@ -8,8 +8,8 @@ would enter it, or skips an item that it cannot take.
 from collections.abc import Sequence
 
 from ....log.commands import Action, Check, Commit, Decide, Decided, Delete, Position, Prepare, Put, Vote
+from ....model.index_keys import key_error_of_index
 from ....model.limits import Limits
-from ....model.tables import key_error_of_index
 from ....model.values import load
 from ..index_entries import index_updates
 from ..outbox import send

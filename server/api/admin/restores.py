@@ -29,8 +29,9 @@ from ....model.errors import (
     ResourceNotFoundError,
     ValidationError,
 )
+from ....model.index_keys import index_key_error
 from ....model.slots import CATALOG
-from ....model.tables import TableDefinition, index_key_error, name_of
+from ....model.tables import TableDefinition, name_of
 from ....model.values import check_item, dump
 from ...async_calls import call
 from ...auth.rights import Demand, Right

@@ -21,10 +21,11 @@ from ....model.errors import (
     ValidationError,
     is_throttled,
 )
+from ....model.index_keys import index_key_error
 from ....model.key_schema import KEY_MISMATCH
 from ....model.lazy_dataclass import dataclass
 from ....model.limits import Limits
-from ....model.tables import TableDefinition, index_key_error
+from ....model.tables import TableDefinition
 from ....model.values import check_item, dump
 from ...auth.rights import Right, each_table
 from ...database import Database

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ....log.commands import Put
-from ....model.tables import index_key_error
+from ....model.index_keys import index_key_error
 from ....model.values import dump
 from ...auth.rights import Right
 from ...database import Database

@@ -17,8 +17,9 @@ from ....materializer.fold.outcomes import Outcome, Transacted, TransactionRefus
 from ....materializer.fold.storage import Stored
 from ....materializer.partition import ResultPosition
 from ....model.errors import Reason, RequestError, TransactionCanceledError, ValidationError
+from ....model.index_keys import empty_key_of_item_error, index_key_error
 from ....model.limits import Limits
-from ....model.tables import TableDefinition, empty_key_of_item_error, index_key_error
+from ....model.tables import TableDefinition
 from ....model.values import dump
 from ...auth.rights import Demand, ItemDemand, Right
 from ...database import Database

@@ -8,11 +8,11 @@ import pytest
 
 from foldb.model import table_requests
 from foldb.model.capacity_partitions import Boundary, PartitionMap, Split
+from foldb.model.index_keys import index_key_error
 from foldb.model.limits import MODERN
 from foldb.model.tables import (
     TableDefinition,
     index_filled,
-    index_key_error,
     name_of,
     settled,
 )

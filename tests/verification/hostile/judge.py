@@ -16,7 +16,7 @@ from foldb.log.local import LocalLog
 from foldb.materializer.fold.index_entries import entry_key, entry_of
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.refold import refold
-from foldb.model.tables import key_error_of_index
+from foldb.model.index_keys import key_error_of_index
 from foldb.model.values import load
 from foldb.server.api.admin import ADMIN
 from foldb.server.api.operations import OPERATIONS

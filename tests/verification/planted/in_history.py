@@ -136,9 +136,9 @@ BUGS = [
         "a reason is lost on a shared log",
         """
 @ log/context.py
--        if not self.encoded.endswith(_NO_REASON) or _first_end(self.encoded, 0) != len(first):
+-        if not self.encoded.endswith(_NO_REASON) or first_end(self.encoded, 0) != len(first):
 -            return None
-+        first = self.encoded[: _first_end(self.encoded, 0)]
++        first = self.encoded[: first_end(self.encoded, 0)]
 """,
         "tests/unit/log/test_codec.py",
     ),
