@@ -103,10 +103,10 @@ def compile(  # noqa: A001  # the agreed name
     texts = (update, condition, key_condition, filter, projection)
     key = (
         texts,
-        None if names is None else (*names, *names.values()),
+        None if names is None else (tuple(names), tuple(names.values())),
         None
         if values is None
-        else (*values, *map(next, map(iter, values.values()))),  # each value's only member
+        else (tuple(values), tuple(map(next, map(iter, values.values())))),  # each value's only member
         limits.name,
     )
     plan = _PLANS.get(key)

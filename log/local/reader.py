@@ -175,7 +175,10 @@ class LogReader(FolderLog):
         scan = judge_end(self._history, data, 0, self._chain, known, base)
         acknowledged = known.acknowledged if known else 0
         durable = max(scan.synced, min(scan.end, acknowledged - base))
-        self._take(segment.scan(data[:durable], 0, self._header.marker, self._chain))
+        if durable < scan.end:
+            self._take(segment.scan(data[:durable], 0, self._header.marker, self._chain))
+        else:
+            self._take(scan)
         return _Ending(base, data, scan, acknowledged)
 
     def _unread(self) -> bytes:
