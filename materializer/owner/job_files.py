@@ -1,4 +1,4 @@
-"""The files of jobs, as the runners of jobs use them. The server implements them (server/buckets/job_files.py).
+"""The files of jobs, as the runners of jobs use them. The server implements them (server/buckets/bucket_files.py).
 
     runner ──► submit(work, done) ──► work in a thread: open, read, add, end_file, finish ──► done, in the loop
 

@@ -7,10 +7,10 @@ All methods block, and run in one thread. A place of an input is [key of a file,
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final
 
 import orjson
 
@@ -20,10 +20,9 @@ from ...materializer.owner.job_files import ExportOutput, InputPage, JobInput, O
 from ...model.errors import JobFailedError, RequestError
 from ...model.index_keys import index_key_error
 from ...model.jobs import Job
-from ...model.limits import Limits, limits_named
+from ...model.limits import Limits
 from ...model.tables import TableDefinition
 from ...model.values import dump, load
-from ...streams.feed.serial_executor import SerialExecutor
 from ..api import parameters
 from .bucket_folders import BucketFolder
 from .compression import DamagedFileError, MissingExtraError, open_compressed
@@ -36,48 +35,30 @@ _PAGE_BYTES: Final = 1 << 20
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+
+def open_export(root: Path | None, job: Job) -> ExportOutput:
+    """Open the files of an export in a bucket, which is a folder of `root`."""
+    with _failures():
+        return _Output(BucketFolder(root, job.request["S3Bucket"]), job)
 
 
-class BucketFiles:
-    """The files of jobs in the folder of the buckets.
+def open_input(
+    root: Path | None, job: Job, definition: TableDefinition, place: Any, limits: Limits
+) -> JobInput:
+    """Open the files of an import, or of a bulk operation, at a place."""
+    with _failures():
+        source = job.request["S3BucketSource" if job.kind == "import" else "InputS3Configuration"]
+        return _Input(BucketFolder(root, source["S3Bucket"]), job, definition, place, limits)
 
-    Args:
-        root: The folder of --buckets; None if the server has none. Then every job fails.
-        executor: Runs the work.
-        limits: The name of the limits of the database. A fold refuses a name of a later version before a job runs.
 
-    Attributes:
-        executor: Runs the work.
-    """
-
-    def __init__(self, root: Path | None, executor: SerialExecutor, limits: str) -> None:
-        self._root = root
-        self.executor = executor
-        self._limits = limits
-
-    def submit(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        self.executor.submit(work, done)
-
-    def open_export(self, job: Job) -> ExportOutput:
-        with _failures():
-            bucket = BucketFolder(self._root, job.request["S3Bucket"])
-            return _Output(bucket, job)
-
-    def open_input(self, job: Job, definition: TableDefinition, place: Any) -> JobInput:
-        with _failures():
-            source = job.request["S3BucketSource" if job.kind == "import" else "InputS3Configuration"]
-            limits = limits_named(self._limits)
-            return _Input(BucketFolder(self._root, source["S3Bucket"]), job, definition, place, limits)
-
-    def write_report(self, job: Job, number: int, errors: Sequence[dict[str, Any]]) -> None:
-        target = job.request["OutputS3Configuration"]
-        name = target.get("S3Bucket", job.request["InputS3Configuration"]["S3Bucket"])
-        with _failures():
-            bucket = BucketFolder(self._root, name)
-            folder = bucket.folder(f"{report_key(target, job.id)}/data")
-            content = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in errors)
-            write_file(folder / f"{number:012d}.json", content)
+def write_report(root: Path | None, job: Job, number: int, errors: Sequence[dict[str, Any]]) -> None:
+    """Write the errors of a page of a bulk operation."""
+    target = job.request["OutputS3Configuration"]
+    name = target.get("S3Bucket", job.request["InputS3Configuration"]["S3Bucket"])
+    with _failures():
+        folder = BucketFolder(root, name).folder(f"{report_key(target, job.id)}/data")
+        content = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in errors)
+        write_file(folder / f"{number:012d}.json", content)
 
 
 def facts_of(job: Job) -> ExportFacts:

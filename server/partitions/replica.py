@@ -37,7 +37,7 @@ from ...materializer.snapshots import Snapshots, newest_positions
 from ...materializer.worker import Worker
 from ...model.slots import partition_of_key
 from ...streams.feed import ChangeStore, Feed, ThreadExecutor, folder_of
-from ..buckets.lazy_job_files import LazyJobFiles
+from ..buckets.bucket_files import BucketFiles
 from ..history.reader import LazyReader, PastReader
 from ..settings import Settings
 from ..throttling.load_sampler import LoadSampler
@@ -190,7 +190,7 @@ class Partitions:
 
         self._writing = ThreadExecutor("changes, written", deliver)
         self._reading_files = ThreadExecutor("changes, read", deliver)
-        self.job_files = LazyJobFiles(
+        self.job_files = BucketFiles(
             settings.buckets,
             ThreadExecutor("files of jobs", deliver),
             log.genesis(0).limits,

@@ -278,6 +278,7 @@ def test_nothing_is_loaded_that_the_command_does_not_need() -> None:
                 "foldb.expressions.partiql",
                 "foldb.materializer.history.epochs",
                 "foldb.materializer.trim",
+                "foldb.model.subscriptions.settings",
                 "foldb.server.api.operations.put_item",
                 "foldb.server.api.admin.status",
                 "foldb.server.buckets.job_files",
