@@ -11,16 +11,14 @@ from typing import Final, Literal, TypeAlias, final, get_args
 
 from . import avro
 from .avro import read_long
-from .context_layout import first_end
+from .context_layout import NO_REASON, encoded_context, first_end
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore", "undo"]
 
 # The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-_SOURCES_ENCODED: Final = {source: avro.long(index) for index, source in enumerate(SOURCES)}
-_FIRST_SOURCES: Final = b"".join(_SOURCES_ENCODED[source] for source in SOURCES[:4])
-
-_NO_REASON: Final = b"\0"
+_SOURCE_INDEXES: Final = {source: index for index, source in enumerate(SOURCES)}
+_FIRST_SOURCES: Final = b"".join(avro.long(_SOURCE_INDEXES[source]) for source in SOURCES[:4])
 
 
 @final
@@ -38,15 +36,8 @@ class Context:
         depth: int = 0,
         reason: str | None = None,
     ) -> None:
-        request = request_id.encode()
-        self.encoded = b"%b%b%b%b%b%b%b" % (
-            avro.long(len(request)),
-            request,
-            avro.optional_text(invocation_id),
-            avro.optional_text(principal),
-            _SOURCES_ENCODED[source],
-            avro.long(depth),
-            _NO_REASON if reason is None else avro.optional_text(reason),
+        self.encoded = encoded_context(
+            request_id, invocation_id, principal, _SOURCE_INDEXES[source], depth, reason
         )
 
     @staticmethod
@@ -67,7 +58,7 @@ class Context:
             is_first = first_end(encoded, 0) == len(encoded)
         except IndexError as error:
             raise ValueError(f"not a context: {error!r}") from error
-        return Context.of(encoded + _NO_REASON if is_first else encoded)
+        return Context.of(encoded + NO_REASON if is_first else encoded)
 
     @property
     def request_id(self) -> str:
@@ -128,7 +119,7 @@ class Context:
     def in_first_layout(self) -> bytes | None:
         """Return the bytes in the first layout; None if that cannot express the reason or the source."""
         first = self.encoded[:-1]
-        if not self.encoded.endswith(_NO_REASON) or first_end(self.encoded, 0) != len(first):
+        if not self.encoded.endswith(NO_REASON) or first_end(self.encoded, 0) != len(first):
             return None
         source = first[-2]  # unless it is the first of several bytes of the depth
         has_source = source in _FIRST_SOURCES if source < 0x80 else self.source != "undo"

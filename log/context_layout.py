@@ -1,11 +1,34 @@
-"""Where an encoded context ends (context.py). A refold looks for the end of each command's context and decodes none."""
+"""The bytes of a context (context.py), for the compiled build: each write encodes one, and a refold skips all."""
 
 from typing import Final
 
-from .avro import read_long, skip_sized
+from .avro import long, optional_text, read_long, skip_sized
 
 _VALUE: Final = 2
 """The branch of an optional field that has a value, as Avro encodes it."""
+
+NO_REASON: Final = b"\0"
+
+
+def encoded_context(
+    request_id: str,
+    invocation_id: str | None,
+    principal: str | None,
+    source: int,
+    depth: int,
+    reason: str | None,
+) -> bytes:
+    """Return the bytes in the present layout; `source` is the index of its symbol."""
+    request = request_id.encode()
+    return b"%b%b%b%b%b%b%b" % (
+        long(len(request)),
+        request,
+        optional_text(invocation_id),
+        optional_text(principal),
+        long(source),
+        long(depth),
+        NO_REASON if reason is None else optional_text(reason),
+    )
 
 
 def context_end(data: bytes, at: int) -> int:

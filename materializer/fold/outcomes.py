@@ -20,7 +20,7 @@ from ...model.subscriptions import Subscription
 from ...model.tables import TableDefinition
 from .storage import Stored
 
-_ABSENT: Final[tuple[None, int]] = None, 0
+_NO_ITEM: Final[tuple[None, int]] = None, 0
 
 
 class Tx(NamedTuple):
@@ -139,8 +139,8 @@ def change(
     """
     if not changes_item(old, new):
         return None
-    before, old_size = _ABSENT if old is None else old
-    after, new_size = _ABSENT if new is None else new
+    before, old_size = _NO_ITEM if old is None else old
+    after, new_size = _NO_ITEM if new is None else new
     return Change(
         table, pk, sk, before, after, sequence_number, time, context, None, 0, False, old_size, new_size
     )
