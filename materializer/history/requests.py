@@ -110,7 +110,7 @@ the start of the page. `wait_ms` is ignored.
 
 
 def at_own_positions(read: PastRead) -> PastRead:
-    """Return a read that shows in each partition only what is applied there.
+    """Return a read that shows in each partition only the transactions that are applied there.
 
     On a shared log a live page has one position in each partition, and no instant.
     """
