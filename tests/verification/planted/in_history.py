@@ -136,7 +136,7 @@ BUGS = [
         "a reason is lost on a shared log",
         """
 @ log/context.py
--        if not self.encoded.endswith(_NO_REASON) or first_end(self.encoded, 0) != len(first):
+-        if not self.encoded.endswith(NO_REASON) or first_end(self.encoded, 0) != len(first):
 -            return None
 +        first = self.encoded[: first_end(self.encoded, 0)]
 """,
