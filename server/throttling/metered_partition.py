@@ -273,12 +273,12 @@ class MeteredPartition:
         position: ResultPosition,
     ) -> None:
         """Take the cost of an item beyond one block; return that block if nothing was read."""
-        if found is not None:
-            if isinstance(found, RequestError):
-                self._take(part, Access.READ, bucket, (pk, sk), -block)
-            elif found[1] > READ_BLOCK:
+        if type(found) is tuple:
+            if found[1] > READ_BLOCK:
                 blocks = (found[1] - 1) // READ_BLOCK
                 self._take(part, Access.READ, bucket, (pk, sk), block * blocks)
+        elif found is not None:
+            self._take(part, Access.READ, bucket, (pk, sk), -block)
         done(found, position)
 
     def _on_outcome(
