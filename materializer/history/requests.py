@@ -14,7 +14,7 @@ from ...model.tables import TableDefinition
 from ..feed_requests import Changes, FedPartition, ReadChanges
 from ..fold.storage import EncodedKey, Stored
 from ..partition import Page, QueryRequest, ResultPosition, ScanRequest
-from .history import PartitionCut
+from .history import PartitionCut, TimeCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,32 @@ PastRead: TypeAlias = (
 ReadChanges is answered with Changes, those up to the cut, whether the feed captured them or not. The `trim_horizon` is
 the start of the page. `wait_ms` is ignored.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The cut of each partition: its position if that is named, otherwise a time."""
+
+    positions: dict[int, Position]
+    time_ms: int
+
+    def of(self, partition_id: int) -> PartitionCut:
+        return self.positions.get(partition_id) or TimeCut(self.time_ms)
+
+    def instant(self, partition_id: int) -> Sequence[Position]:
+        """Return the positions of a live answer, which may have been read at one instant (AtInstant).
+
+        There are none for a partition that is read at a time, or for a cut of one position.
+        """
+        is_answer = len(self.positions) > 1 and partition_id in self.positions
+        return list(self.positions.values()) if is_answer else ()
+
+
+def at_instant(
+    read: "GetItems | QueryRequest | ScanRequest | ReadDifferences", positions: Sequence[Position]
+) -> PastRead:
+    """Return a read at the positions of an answer; without positions, the read as it is."""
+    return AtInstant(read, positions) if positions else read
 
 
 def at_own_positions(read: PastRead) -> PastRead:

@@ -18,8 +18,7 @@ from ...model.slots import data_partitions
 from ...model.tables import Restore, TableDefinition
 from ...model.values import Item, load
 from ..fold.state import PartitionState
-from ..history.history import PartitionCut, TimeCut
-from ..history.requests import AtInstant, DescribeTables, PartitionWithHistory, PastAnswer
+from ..history.requests import Cuts, DescribeTables, PartitionWithHistory, PastAnswer, at_instant
 from ..partition import Page, ResultPosition, ScanRequest
 from .job_files import InputPage, JobFiles, JobInput, job_progress
 
@@ -75,6 +74,7 @@ class PastSource:
         self._partitions = partitions
         self._definition = definition
         self._restore = definition.restore
+        self._cuts = _cuts(self._restore)
 
     @property
     def cursor(self) -> bytes:
@@ -87,9 +87,6 @@ class PastSource:
         partition_id, key = orjson.loads(cursor)
         start = None if key is None else key_of(self._definition.key, load(key.encode()))
         request = ScanRequest(self._restore.source_id, None, start=start, limit=PAGE_ITEMS)
-        positions = _positions(self._restore)
-        cut = _cut(positions, self._restore, partition_id)
-        is_answer = len(positions) > 1 and isinstance(cut, Position)
 
         def on_answer(answer: PastAnswer | RequestError, _: ResultPosition) -> None:
             if key is None:
@@ -105,13 +102,13 @@ class PastSource:
                 done(SourcePage(answer.items, following, has_more))
 
         self._partitions[partition_id].as_of(
-            cut, AtInstant(request, positions) if is_answer else request, on_answer
+            self._cuts.of(partition_id), at_instant(request, self._cuts.instant(partition_id)), on_answer
         )
 
     def _build(self, partition_id: int) -> None:
         """Begin to fold the history of the next partition, while this one is copied."""
         if partition_id in self._own:
-            cut = _cut(_positions(self._restore), self._restore, partition_id)
+            cut = self._cuts.of(partition_id)
             self._partitions[partition_id].as_of(cut, DescribeTables(()), lambda *_: None)
 
     def progress(self, cursor: bytes, *, done: bool) -> Command:
@@ -215,16 +212,11 @@ def _import_cursor(place: Any, counts: dict[str, int], **end: Any) -> bytes:
     return orjson.dumps({"place": place, "counts": counts, **end}, option=orjson.OPT_SORT_KEYS)
 
 
-def _positions(restore: Restore) -> list[Position]:
-    """Return the positions that a restore names."""
+def _cuts(restore: Restore) -> Cuts:
+    """Return the cut of each partition at which a restore reads."""
     named = parse_positions(restore.positions) if restore.positions else ()
-    return [Position(each.partition or 0, each.offset, each.index) for each in named]
-
-
-def _cut(positions: Sequence[Position], restore: Restore, partition_id: int) -> PartitionCut:
-    """Return the cut of a partition: its position if the restore names one, otherwise the time."""
-    own = (each for each in positions if each.partition == partition_id)
-    return next(own, None) or TimeCut(restore.cut_ms)
+    positions = (Position(each.partition or 0, each.offset, each.index) for each in named)
+    return Cuts({each.partition: each for each in positions}, restore.cut_ms)
 
 
 def key_of(key: KeySchema, item: Item) -> tuple[bytes, bytes]:

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from ...log.commands import Command, Position
 from ...materializer.fold.state import PartitionState, Table
 from ...materializer.fold.storage import Stored
-from ...materializer.history.history import PartitionCut, TimeCut
+from ...materializer.history.history import PartitionCut
 from ...materializer.history.requests import (
-    AtInstant,
+    Cuts,
     DescribeTables,
     GetItems,
     OnPast,
@@ -29,6 +29,7 @@ from ...materializer.history.requests import (
     PastItems,
     PastTable,
     PastTables,
+    at_instant,
 )
 from ...materializer.partition import (
     EncodedKey,
@@ -57,7 +58,6 @@ from ...model.cuts import (
     time_text,
 )
 from ...model.errors import RequestError, ServiceUnavailableError, ValidationError
-from ...model.lazy_dataclass import dataclass
 from ...model.slots import CATALOG, data_partitions
 from ...model.tables import name_of
 from ..database import Database
@@ -195,25 +195,6 @@ def _time_in(start: Any, now_ms: int) -> AtTime:
 
 
 # A Database as of a cut
-
-
-@dataclass(frozen=True, slots=True)
-class Cuts:
-    """The cut of each partition: its position if that is named, otherwise a time."""
-
-    positions: dict[int, Position]
-    time_ms: int
-
-    def of(self, partition_id: int) -> PartitionCut:
-        return self.positions.get(partition_id) or TimeCut(self.time_ms)
-
-    def instant(self, partition_id: int) -> Sequence[Position]:
-        """Return the positions of a live answer, which may have been read at one instant (AtInstant).
-
-        There are none for a partition that is read at a time, or for a cut of one position.
-        """
-        is_answer = len(self.positions) > 1 and partition_id in self.positions
-        return list(self.positions.values()) if is_answer else ()
 
 
 class Refusable(Protocol):
@@ -397,8 +378,7 @@ class PartitionAt:
         self._read(request, request.consistent, cast(OnPast, done))
 
     def _read(self, read: GetItems | QueryRequest | ScanRequest, consistent: bool, done: OnPast) -> None:
-        is_instant = consistent and self._instant
-        self._partition.as_of(self._cut, AtInstant(read, self._instant) if is_instant else read, done)
+        self._partition.as_of(self._cut, at_instant(read, self._instant if consistent else ()), done)
 
     def reach(self, position: ResultPosition, done: OnReached) -> None:  # noqa: ARG002
         """Refuse the wait: the past has no later positions."""

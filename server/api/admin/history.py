@@ -23,7 +23,7 @@ from ....materializer.fold.state import PartitionState, Table
 from ....materializer.history.attribution import RefusedWrite
 from ....materializer.history.history import PartitionCut, TimeCut
 from ....materializer.history.requests import (
-    AtInstant,
+    Cuts,
     DescribeTables,
     ItemVersion,
     PartitionWithHistory,
@@ -37,6 +37,7 @@ from ....materializer.history.requests import (
     ReadDifferences,
     ReadMembers,
     ReadVersions,
+    at_instant,
 )
 from ....materializer.history.version_keys import unpack_position
 from ....materializer.partition import Page, ResultPosition, ScanRequest
@@ -49,7 +50,7 @@ from ....model.values import check_item, load
 from ...async_calls import answer_of, call
 from ...auth.rights import EVERYTHING, Demand, Past
 from ...database import Database
-from ..as_of import Cuts, PartitionAt, PastRouter
+from ..as_of import PartitionAt, PastRouter
 from ..min_position import positions_of
 from ..operation import Answer, admin_operation
 from ..reply import Caller
@@ -365,7 +366,6 @@ async def _changes(
         within = (start[1], start[2]) if start is not None and partition_id == start[0] else None
         if len(found) == limit:
             return found, f"{partition_id}.0.0"
-        instant = until.cuts.instant(partition_id)
         read = ReadDifferences(
             table.id,
             since.cuts.of(partition_id),
@@ -377,7 +377,7 @@ async def _changes(
             database,
             partition_id,
             until.cuts.of(partition_id),
-            AtInstant(read, instant) if instant else read,
+            at_instant(read, until.cuts.instant(partition_id)),
             PastDifferences,
         )
         found += [

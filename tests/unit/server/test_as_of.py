@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from foldb.log.commands import Position
 from foldb.materializer.fold.read_requests import QueryRequest, ScanRequest
-from foldb.materializer.history.requests import AtInstant, GetItems
+from foldb.materializer.history.requests import AtInstant, Cuts, GetItems
 from foldb.model import service
 from foldb.model.cuts import AtTime
 from foldb.model.errors import RequestError, ValidationError
-from foldb.server.api.as_of import READS, Cuts, PartitionAt, past_request, rename
+from foldb.server.api.as_of import READS, PartitionAt, past_request, rename
 
 NOW_MS = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 

@@ -19,8 +19,8 @@ BUGS = [
         "a decided transaction is missing from an instant of the past",
         """
 @ server/api/as_of.py
--        is_instant = consistent and self._instant
-+        is_instant = False
+-        self._partition.as_of(self._cut, at_instant(read, self._instant if consistent else ()), done)
++        self._partition.as_of(self._cut, read, done)
 """,
         "tests/unit/server/test_as_of.py",
     ),
@@ -46,8 +46,8 @@ BUGS = [
         "a restore at positions misses a transaction that was decided there",
         """
 @ materializer/owner/copy_sources.py
--        is_answer = len(positions) > 1 and isinstance(cut, Position)
-+        is_answer = False
+-            self._cuts.of(partition_id), at_instant(request, self._cuts.instant(partition_id)), on_answer
++            self._cuts.of(partition_id), request, on_answer
 """,
         DECIDED,
     ),

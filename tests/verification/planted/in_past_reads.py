@@ -79,7 +79,7 @@ BUGS = [
     bug(
         "a position of a partition means its log time there too",
         """
-@ server/api/as_of.py
+@ materializer/history/requests.py
 -        return self.positions.get(partition_id) or TimeCut(self.time_ms)
 +        return TimeCut(self.time_ms)
 """,

@@ -25,6 +25,7 @@ from foldb.materializer.history.history import NotFoldedError, PartitionCut
 from foldb.materializer.history.reads import read_past
 from foldb.materializer.history.requests import (
     AtInstant,
+    Cuts,
     GetItems,
     OnPast,
     PastDifferences,
@@ -39,7 +40,6 @@ from foldb.model.tables import Restore, TableDefinition
 from foldb.model.values import load
 from foldb.server.api.admin.history import ResolvedCut
 from foldb.server.api.admin.history import _changes as changes_between
-from foldb.server.api.as_of import Cuts
 from tests.unit.materializer.history.past import ListLog
 from tests.unit.materializer.ledger import define, delete, index_request, put
 from tests.unit.materializer.partitions.cluster import Cluster
