@@ -59,7 +59,8 @@ compile: $(DEV)/installed
 COMPILED := PYTHONPATH=$(CURDIR)/build/compiled FOLDB_TEST_BUILD=compiled $(DEV)/bin/pytest
 
 test-compiled: compile  ## The tests of requests, the log, the fold and history on the compiled package.
-	$(COMPILED) -n 3 --dist loadfile --no-loadscope-reorder $(UNIT) tests/behaviour/spec tests/verification
+	$(COMPILED) -n 3 --dist loadfile --no-loadscope-reorder $(UNIT) \
+		tests/behaviour/spec tests/behaviour/cluster/test_wire.py tests/verification
 
 bench: $(DEV)/installed ## Request rates on this machine.
 	$(DEV)/bin/python -m benchmarks

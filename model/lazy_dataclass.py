@@ -7,11 +7,9 @@ The classes and their methods are otherwise those of `dataclasses.dataclass`, an
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 C = TypeVar("C")
-
-_COMPILED: Final = "__mypyc_attrs__"  # mypyc gives it to its classes
 
 
 def lazy_dataclass(
@@ -23,7 +21,7 @@ def lazy_dataclass(
     """
 
     def decorate(cls: type[C]) -> type[C]:
-        if others or dataclasses.is_dataclass(cls) or _COMPILED in vars(cls):
+        if others or dataclasses.is_dataclass(cls) or is_compiled(cls):
             return dataclasses.dataclass(slots=slots, frozen=frozen, eq=eq, kw_only=kw_only, **others)(cls)
         own = {name for name, member in vars(cls).items() if member is not None}
         cls.__doc__ = cls.__doc__ or cls.__name__  # dataclasses would make one of the signature
@@ -48,6 +46,11 @@ def lazy_dataclass(
         return made  # type: ignore[no-any-return]
 
     return decorate
+
+
+def is_compiled(cls: type) -> bool:
+    """Return whether mypyc has compiled the class: then it keeps no type hints, and its methods cannot be replaced."""
+    return "__mypyc_attrs__" in vars(cls)
 
 
 def _generated_later(cls: type, name: str, options: dict[str, bool]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import ast
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -25,6 +26,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from ...model.lazy_dataclass import is_compiled
 
 PlainValue: TypeAlias = Any
 """None, bool, int, str, bytes, and lists and dicts of them."""
@@ -43,9 +46,6 @@ AS_IS: Final = Converter(None, None)
 
 DECIMAL: Final = Converter(str, int)
 """Of a sequence number: it has more digits than an integer of msgpack."""
-
-_COMPILED: Final = "__mypyc_attrs__"
-"""An attribute of each class that mypyc has compiled."""
 
 _PLAIN: Final = (bool, int, str, bytes, dict, Any)
 
@@ -168,26 +168,25 @@ def _call(function: Callable[..., Any] | None, name: str, argument: str, may_be_
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the type hints of a class. A compiled one keeps none, so they are read from the source beside its module.
-
-    A node starts a millisecond later for each such class, and the code between two messages stays the same.
-    """
-    if not hasattr(kind, _COMPILED):
+    """Return the type hints of a class. A compiled one keeps none: they are read from the source beside its module."""
+    if not is_compiled(kind):
         return get_type_hints(kind)
-    module = sys.modules[kind.__module__]
-    built = Path(str(module.__file__))
-    tree = ast.parse(built.with_name(f"{built.name.partition('.')[0]}.py").read_bytes())
-    body = next(
-        each.body for each in tree.body if isinstance(each, ast.ClassDef) and each.name == kind.__name__
-    )
     annotations = {
         each.target.id: ast.unparse(each.annotation)
-        for each in body
+        for each in _classes(kind.__module__)[kind.__name__].body
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     }
     return get_type_hints(
         type(kind.__name__, (), {"__annotations__": annotations, "__module__": kind.__module__})
     )
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes in the source of a compiled module, by name."""
+    built = Path(str(sys.modules[module].__file__))
+    tree = ast.parse(built.with_name(f"{built.name.partition('.')[0]}.py").read_bytes())
+    return {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
 
 
 def _names(kind: type) -> tuple[str, ...]:

@@ -279,7 +279,7 @@ def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
             return [encoded, _READ_VERSIONS, [table, pk, sk, earlier, before, limit]]
         case ReadDifferences(table, since, start, limit, positions):
             body = [table, _encode_cut(since), start, limit]
-            if positions:  # the release before expects four members, and several nodes send no more
+            if positions:  # several nodes send none, because the release before expects four members
                 body.append(list(map(encode_position, positions)))
             return [encoded, _READ_DIFFERENCES, body]
         case ReadMembers(transactions):
