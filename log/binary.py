@@ -38,7 +38,7 @@ from .commands import (
     Returns,
     Update,
 )
-from .context_layout import context_end, first_end
+from .context_layout import NO_REASON, context_end, first_end
 from .schema_files import ATTRIBUTES, CURRENT, FIRST_LAYOUT, command_union, message_union
 
 K = TypeVar("K")
@@ -355,7 +355,7 @@ def read_context(data: bytes, at: int) -> tuple[Context, int]:
 
 def _read_first_context(data: bytes, at: int) -> tuple[Context, int]:
     end = first_end(data, at)
-    return Context.of(data[at:end] + b"\0"), end
+    return Context.of(data[at:end] + NO_REASON), end
 
 
 def _put_reader(read_context: ContextReader) -> FieldReader:

@@ -79,9 +79,8 @@ _RETURN_VALUES: Final = (
 _OPERATORS: Final = (
     "Failed to satisfy constraint: Member must satisfy enum value set: [ALL, OR]"  # also DynamoDB's own
 )
-_METRICS: Final = (
-    "ReturnItemCollectionMetrics can only be SIZE or NONE"  # unless another member is wrong, too
-)
+# Unless another member is wrong, too.
+_METRICS: Final = "ReturnItemCollectionMetrics can only be SIZE or NONE"
 _CLIENT_REQUEST: Final = "Value at 'ClientRequestToken' "
 # By member: its shape, and the text that such a write has for a value that is none of the enum.
 _SINGLE_WRITE_TEXTS: Final = {

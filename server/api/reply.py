@@ -26,9 +26,7 @@ class ReplySink(Protocol):
         """Send the answer to `reply`'s request."""
         ...
 
-    def answer_long(
-        self, reply: "Reply", portions: Iterator[Portion], position: ResultPosition | None
-    ) -> None:
+    def answer_long(self, reply: "Reply", portions: Iterator[Portion], position: ResultPosition) -> None:
         """Send the answer, a success, to `reply`'s request. Each portion is taken in a turn of its own."""
         ...
 

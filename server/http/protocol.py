@@ -45,9 +45,7 @@ from .request_log import RequestLog, RequestRecord
 
 # In ticks, which are seconds by default.
 FIRST_TICKS: Final = 30  # before the first request
-IDLE_TICKS: Final = (
-    120  # before the next request: most SDKs close idle connections sooner, and never find one closed
-)
+IDLE_TICKS: Final = 120  # before the next request; most SDKs close sooner, so that they never find it closed
 HEAD_TICKS: Final = 5  # from a head's first byte to its last
 BODY_TICKS: Final = 10  # between two pieces of a body
 BODY_TOTAL_TICKS: Final = 60
@@ -510,11 +508,13 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return  # the client has disconnected
         assert reply is self._reply, "a request was answered twice"
+        head, listener = self._head, self._listener
+        assert head is not None
+        if position is None:
+            position = listener.node.position
         if len(body) >= LONG_BYTES:
             self._answer_in_turns(status, portions((body,)), position)
             return
-        head, listener = self._head, self._listener
-        assert head is not None
         close = self._closing or not head.keep_alive
         compressed = len(body) >= response.GZIP_FROM_BYTES and _reads_gzip(head)
         content_type, fields = self._answer_fields(head, position)
@@ -540,7 +540,7 @@ class Connection(asyncio.Protocol):
             self._reserve(len(data) + len(self._buffer))
         self._answered(close)
 
-    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition | None) -> None:
+    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition) -> None:
         """Send an answer of many bytes to the request in flight, a portion in a turn of the event loop."""
         if reply.usage is not None:
             reply.usage.succeeded(perf_counter() - reply.began_s)
@@ -548,13 +548,9 @@ class Connection(asyncio.Protocol):
             assert reply is self._reply, "a request was answered twice"
             self._answer_in_turns(200, portions, position)
 
-    def _answer_in_turns(
-        self, status: int, portions: Iterator[Portion], position: ResultPosition | None
-    ) -> None:
-        node = self._listener.node
-        # Now, because the answer is not true of a later position.
-        steps = self._steps_of_answer(status, portions, node.position if position is None else position)
-        node.partitions.long_reads.add(lambda: next(steps, True))
+    def _answer_in_turns(self, status: int, portions: Iterator[Portion], position: ResultPosition) -> None:
+        steps = self._steps_of_answer(status, portions, position)
+        self._listener.node.partitions.long_reads.add(lambda: next(steps, True))
 
     def _steps_of_answer(
         self, status: int, portions: Iterator[Portion], position: ResultPosition
@@ -607,26 +603,18 @@ class Connection(asyncio.Protocol):
         self._reply = None
         self._answered(close or self._closing)
 
-    def _answer_fields(self, head: RequestHead, position: ResultPosition | None) -> tuple[bytes, bytes]:
+    def _answer_fields(self, head: RequestHead, position: ResultPosition) -> tuple[bytes, bytes]:
         """Return the content type of an answer, and its other header fields."""
         content_type = head.fields.get(b"content-type", response.UNTYPED)
         if content_type not in response.ECHOED:
             content_type = response.JSON
-        fields = self._listener.position_fields(
-            self._listener.node.position if position is None else position
-        )
+        fields = self._listener.position_fields(position)
         return content_type, fields + head.more if head.more else fields
 
     def _log_answer(
-        self,
-        record: RequestRecord,
-        status: int,
-        bytes_out: int,
-        reply: Reply,
-        position: ResultPosition | None,
+        self, record: RequestRecord, status: int, bytes_out: int, reply: Reply, position: ResultPosition
     ) -> None:
-        node = self._listener.node
-        text = (node.position if position is None else position).text(node.partitions.count)
+        text = position.text(self._listener.node.partitions.count)
         self._log(record, status, bytes_out, reply.request_id, text)
 
     def _answered(self, close: bool) -> None:

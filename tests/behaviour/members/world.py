@@ -167,7 +167,7 @@ class _Sink:
     def answer(self, _reply: Reply, status: int, body: bytes, _position: ResultPosition | None) -> None:
         self.answers.append(Answer(status, orjson.loads(body or b"{}")))
 
-    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition | None) -> None:
+    def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition) -> None:
         self.answer(reply, 200, b"".join(portions), position)
 
 
