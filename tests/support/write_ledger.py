@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -159,11 +159,16 @@ class Writers:
             thread.join(timeout=60)
             assert not thread.is_alive(), "a request was never answered"
 
-    def wait_for(self, writes: int, fate: Fate = "acknowledged") -> None:
-        """Return when that many more writes have that fate."""
+    def wait_for(
+        self, writes: int, fate: Fate = "acknowledged", *, after: Callable[[], object] | None = None
+    ) -> None:
+        """Return when that many more writes have that fate, counted from before the call of `after`."""
         answers = self._ledger.answers
         with self._answered:
             enough = answers[fate] + writes
+        if after:
+            after()
+        with self._answered:
             assert self._answered.wait_for(lambda: answers[fate] >= enough, timeout=60), answers
 
     def _send(self, writer: int) -> None:

@@ -14,7 +14,8 @@ from tests.support.served import Process
 from tests.support.write_ledger import Ledger, Writers, create
 from tests.verification.crash.programs import with_limit
 
-DISK_BYTES = 2 << 20
+DISK_BYTES = 4 << 20
+BALLAST_BYTES = 3 << 20
 DISK_FILES = 30
 ITEM_BYTES = 10_000
 
@@ -38,6 +39,11 @@ def mounted(path: Path, options: str) -> Iterator[None]:
         subprocess.run(["umount", path], check=True)
 
 
+def load(path: Path) -> None:
+    """Take most of the disk, so that the writers fill the rest at any speed."""
+    path.write_bytes(bytes(BALLAST_BYTES))
+
+
 def fill(path: Path) -> None:
     """Fill the disk."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
@@ -45,17 +51,21 @@ def fill(path: Path) -> None:
             file.write(bytes(4096))
 
 
+def remove(files: list[Path]) -> None:
+    """Remove the files."""
+    for file in files:
+        file.unlink()
+
+
 @pytest.mark.guarantee("G5")
 def test_a_full_disk_refuses_writes_until_there_is_space(disk: Path) -> None:
     ledger, ballast = Ledger(), disk / "ballast"
+    load(ballast)
     with Process(disk / "data") as server:
         create(server.url)
         with Writers(ledger, server.url, padding=ITEM_BYTES) as writers:
-            writers.wait_for(20)
-            fill(ballast)
             writers.wait_for(20, "refused")
-            ballast.unlink()
-            writers.wait_for(20)
+            writers.wait_for(20, after=ballast.unlink)
         assert "in doubt" not in ledger.answers
         ledger.check(server.url)
         server.terminate()
@@ -67,11 +77,10 @@ def test_a_full_disk_refuses_writes_until_there_is_space(disk: Path) -> None:
 @pytest.mark.guarantee("G5")
 def test_a_full_disk_is_served_and_read_and_stopped(disk: Path) -> None:
     ledger, ballast = Ledger(), disk / "ballast"
+    load(ballast)
     with Process(disk / "data") as server:
         create(server.url)
         with Writers(ledger, server.url, padding=ITEM_BYTES) as writers:
-            writers.wait_for(20)
-            fill(ballast)
             writers.wait_for(8, "refused")
         server.kill()
 
@@ -79,8 +88,7 @@ def test_a_full_disk_is_served_and_read_and_stopped(disk: Path) -> None:
         ledger.check(server.url)
         with Writers(ledger, server.url, run=1, padding=ITEM_BYTES) as writers:
             writers.wait_for(8, "refused")
-            ballast.unlink()
-            writers.wait_for(20)
+            writers.wait_for(20, after=ballast.unlink)
         fill(ballast)
         ledger.check(server.url)
         server.terminate()
@@ -98,9 +106,7 @@ def test_a_disk_without_inodes_refuses_writes_until_it_has_some(tmp_path: Path) 
             create(server.url)
             with Writers(ledger, server.url, padding=ITEM_BYTES) as writers:
                 writers.wait_for(20, "refused")
-                for file in ballast:
-                    file.unlink()
-                writers.wait_for(10)
+                writers.wait_for(10, after=lambda: remove(ballast))
                 writers.wait_for(20, "refused")
             assert "in doubt" not in ledger.answers
             ledger.check(server.url)
