@@ -11,8 +11,6 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from setuptools import setup
-
 ROOT = Path(__file__).resolve().parent
 
 # The modules between the bytes of a request and the bytes of its answer, and those that keep a history up to date with
@@ -119,6 +117,8 @@ def compile_modules(work: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    from setuptools import setup  # a test reads this file where only pip's own environment has it
+
     if os.environ.get("FOLDB_COMPILE") != "1":
         setup()
     elif "bdist_wheel" not in sys.argv:  # pip asks for the requirements first

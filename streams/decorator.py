@@ -106,13 +106,14 @@ def _document(decorator: Callable[..., object], declared: Sequence[SubscriptionS
     ]
     own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
     args = "".join(
-        f"        {setting.keyword}: {setting.help} Default: {default_text(setting)}.\n"
+        f"    {setting.keyword}: {setting.help} Default: {default_text(setting)}.\n"
         for setting in declared
         if setting.keyword is not None
     )
     decorator.__signature__ = signature.replace(parameters=[*own, *keywords])  # type: ignore[attr-defined]
     if decorator.__doc__ is not None:  # Python -OO removes docstrings
-        decorator.__doc__ = decorator.__doc__.replace("\n\n    Raises:", f"\n{args}\n    Raises:", 1)
+        text = inspect.cleandoc(decorator.__doc__)  # Python 3.13 and later store it without indentation
+        decorator.__doc__ = text.replace("\n\nRaises:", f"\n{args}\nRaises:", 1)
 
 
 def read_declarations(module: str) -> list[dict[str, Any]]:

@@ -63,9 +63,13 @@ def _lower(kind: int, limit: int) -> None:
 def _tasks_of(user: int) -> int | None:
     """Return the number of processes and threads of a user; None on a system without /proc."""
     count = 0
-    for process in Path("/proc").glob("[0-9]*/status"):
+    try:  # since Python 3.13 `glob` does not report that the folder cannot be opened
+        processes = [process for process in Path("/proc").iterdir() if process.name.isdecimal()]
+    except FileNotFoundError:
+        return None
+    for process in processes:
         try:
-            fields = dict(_FIELD.findall(process.read_text(errors="replace")))
+            fields = dict(_FIELD.findall((process / "status").read_text(errors="replace")))
         except OSError:
             continue  # the process has ended
         if int(fields["Uid"]) == user:  # the owner of the file is root if the process is hidden

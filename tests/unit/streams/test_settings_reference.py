@@ -80,7 +80,7 @@ def test_a_keyword_is_in_signature_and_docstring(setting: SubscriptionSetting) -
     assert "settings" not in parameters
     if setting.keyword is not None:
         assert parameters[setting.keyword].default is None
-        assert f"        {setting.keyword}: {setting.help} Default: " in str(trigger.__doc__)
+        assert f"    {setting.keyword}: {setting.help} Default: " in str(inspect.getdoc(trigger))
 
 
 def test_an_unknown_keyword_is_refused() -> None:
