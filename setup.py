@@ -50,10 +50,13 @@ HOT = (
     "model/service.py",
     "model/slots.py",
     "model/values.py",
+    "server/api/checksums.py",
     "server/api/dispatch.py",
+    "server/api/long_answers.py",
     "server/api/operation.py",
     "server/api/page_requests.py",
     "server/api/parameters.py",
+    "server/api/record_cache.py",
     "server/api/reply.py",
     "server/api/response_json.py",
     "server/api/strict_json.py",
@@ -77,6 +80,8 @@ HOT = (
     "server/throttling/meters.py",
     "server/usage/counted_partition.py",
     "server/usage/usage.py",
+    "streams/formats/dynamodb.py",
+    "streams/formats/table_view.py",
 )
 
 

@@ -45,7 +45,7 @@ from ..usage.operations import OperationUsage
 from . import as_of
 from .admin import ADMIN
 from .min_position import READS, reach
-from .operation import Answer, AsyncHandler, Body, Handler, Operation
+from .operation import Answer, AsyncHandler, Body, Handler, LongAnswer, Operation
 from .operations import OPERATIONS
 from .operations.streams import STREAMS
 from .reasons import check_reason
@@ -316,7 +316,10 @@ async def _answer(name: str, handler: AsyncHandler, node: Node, body: Body, repl
     except Exception:
         _report(name.encode(), reply)
     else:
-        reply.ok(answer.body, answer.position)
+        if isinstance(answer, LongAnswer):
+            reply.ok_pieces(answer.pieces, answer.position)
+        else:
+            reply.ok(answer.body, answer.position)
 
 
 async def _caught_up(node: Node) -> None:

@@ -15,6 +15,7 @@ from ...materializer.partition import ResultPosition
 from ...model.lazy_dataclass import dataclass
 from ..auth.rights import EVERYTHING, Demand, Demands, ItemDemand, Right
 from ..node import Node
+from .long_answers import Piece
 from .policy_facts import FACTS
 from .reply import Caller, Reply
 
@@ -26,10 +27,17 @@ class Answer(NamedTuple):
     position: ResultPosition | None = None
 
 
+class LongAnswer(NamedTuple):
+    """The body of a successful answer that may be long, in pieces (long_answers.py), and its position."""
+
+    pieces: list[Piece]
+    position: ResultPosition
+
+
 Body: TypeAlias = dict[str, Any]
 Handler: TypeAlias = Callable[[Node, Body, Reply], None]
 """Validates a request and replies, now or from a callback; or raises a RequestError before it returns."""
-AsyncHandler: TypeAlias = Callable[[Node, Body, Caller], Coroutine[Any, Any, Answer | Body]]
+AsyncHandler: TypeAlias = Callable[[Node, Body, Caller], Coroutine[Any, Any, Answer | LongAnswer | Body]]
 """Returns the answer, or raises a RequestError. A dict is an answer without a position."""
 
 

@@ -14,7 +14,7 @@ from ...materializer.partition import ResultPosition
 from ...model.errors import RequestError
 from ..auth.rights import Bearer, Demand
 from ..usage.operations import OperationUsage
-from .long_answers import Portion
+from .long_answers import LONG_BYTES, Piece, Portion, bytes_of, portions
 
 _SCOPE: Final = b"Credential="
 
@@ -145,6 +145,16 @@ class Reply:
     def ok_long(self, portions: Iterator[Portion], position: ResultPosition) -> None:
         """Answer with the portions of a JSON object of LONG_BYTES or more (long_answers.py)."""
         self._sink.answer_long(self, portions, position)
+
+    def ok_pieces(self, pieces: list[Piece], position: ResultPosition) -> None:
+        """Answer with a JSON object in pieces, of any size."""
+        size = 0
+        for piece in pieces:
+            size += len(bytes_of(piece))
+        if size >= LONG_BYTES:
+            self.ok_long(portions(pieces), position)
+        else:
+            self.ok(b"".join(map(bytes_of, pieces)), position)
 
     def error(self, error: RequestError, position: ResultPosition | None = None) -> None:
         """Answer with DynamoDB's error."""

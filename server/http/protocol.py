@@ -26,8 +26,9 @@ from ...model.errors import (
     RequestError,
     ThrottlingError,
 )
+from ..api.checksums import SummedText
 from ..api.dispatch import dispatch, fault_before_signature
-from ..api.long_answers import LONG_BYTES, Portion, portions
+from ..api.long_answers import LONG_BYTES, Portion, bytes_of, portions
 from ..api.reply import Reply
 from ..auth.guard import Guard
 from ..auth.query_signature import QuerySignature, is_signed
@@ -566,13 +567,18 @@ class Connection(asyncio.Protocol):
         assert head is not None
         assert reply is not None
         compressor = response.new_compressor() if _reads_gzip(head) else None
-        body: list[Portion] = []
+        body: list[bytes | memoryview] = []
         size = checksum = 0
         for portion in portions:
-            sent = portion if compressor is None else compressor.compress(portion)
+            sent = bytes_of(portion)
+            if compressor is not None:
+                sent = compressor.compress(sent)
             body.append(sent)
             size += len(sent)
-            checksum = zlib.crc32(sent, checksum)
+            if isinstance(portion, SummedText) and compressor is None:
+                checksum = portion.sum_after(checksum)
+            else:
+                checksum = zlib.crc32(sent, checksum)
             yield False
             if self._transport is None:
                 return

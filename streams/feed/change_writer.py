@@ -26,7 +26,9 @@ from .table_changes import TableChanges
 
 # Small, because the loop waits for the interpreter while a thread encodes changes.
 SEND_BYTES: Final = 128 << 10
-MAX_TABLE_BYTES: Final = 4 << 20
+MAX_TABLE_BYTES: Final = 16 << 20
+"""Readers poll a shard four times a second, so a table with 20,000 changes of 1 KB a second needs 5 MB. At the bound
+the older half is dropped from memory. A change in a segment costs a reader three times as much."""
 MIN_TABLE_BYTES: Final = 512 << 10
 SYNC_INTERVAL_S: Final = 10.0
 # A page seldom touches more than two segments: a read that meets more damage gets an error and is retried.

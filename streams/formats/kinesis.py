@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from ...model.tables import REGION
-from .dynamodb import BOTH, IMAGES, event_name, images, is_expiry
+from .dynamodb import BOTH, event_name, images, is_expiry
 from .table_view import Delivery, event_id
 
 Precision: TypeAlias = Literal["MILLISECOND", "MICROSECOND"]
@@ -16,21 +16,26 @@ Precision: TypeAlias = Literal["MILLISECOND", "MICROSECOND"]
 _BY_TTL: Final = b'{"type":"Service","principalId":"dynamodb.amazonaws.com"}'
 _MICROSECOND: Final = b',"ApproximateCreationDateTimePrecision":"MICROSECOND"'
 
-_RECORD: Final = (
-    b'{"awsRegion":"%b","eventID":"%%b","eventName":"%%b","userIdentity":%%b,"recordFormat":"application/json",'
-    b'"tableName":"%%b","dynamodb":{"ApproximateCreationDateTime":%%d,%b%%b},"eventSource":"aws:dynamodb"}'
-) % (REGION.encode(), IMAGES)
+_HEAD: Final = b'{"awsRegion":"%b","eventID":"' % REGION.encode()
 
 
 def record(delivery: Delivery, precision: Precision = "MILLISECOND") -> bytes:
     is_microsecond = precision == "MICROSECOND"
     change = delivery.change
-    return _RECORD % (
-        str(UUID(event_id(delivery))).encode(),
-        event_name(delivery),
-        _BY_TTL if is_expiry(delivery) else b"null",
-        delivery.table.name.encode(),
-        change.time * 1000 if is_microsecond else change.time,
-        *images(delivery, BOTH),
-        _MICROSECOND if is_microsecond else b"",
+    return b"".join(
+        (
+            _HEAD,
+            str(UUID(event_id(delivery))).encode(),
+            b'","eventName":"',
+            event_name(delivery),
+            b'","userIdentity":',
+            _BY_TTL if is_expiry(delivery) else b"null",
+            b',"recordFormat":"application/json","tableName":"',
+            delivery.table.name.encode(),
+            b'","dynamodb":{"ApproximateCreationDateTime":%d'
+            % (change.time * 1000 if is_microsecond else change.time),
+            *images(delivery, BOTH),
+            _MICROSECOND if is_microsecond else b"",
+            b'},"eventSource":"aws:dynamodb"}',
+        )
     )

@@ -1,6 +1,7 @@
 """A change to be delivered, with the facts about its table that the formats need."""
 
 from binascii import hexlify
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -86,16 +87,23 @@ def operation(change: Change) -> ChangeOperation:
 
 def event_id(delivery: Delivery) -> str:
     """Return 32 hexadecimal digits that are unique to the change among all logs, and equal in all deliveries."""
-    return event_digits(delivery).decode()
+    return event_digits(delivery, b"%d" % delivery.sequence_number).decode()
 
 
-def event_digits(delivery: Delivery) -> bytes:
-    """Return the event id in ASCII.
+def event_digits(delivery: Delivery, number: bytes) -> bytes:
+    """Return the event id in ASCII; `number` has the digits of the sequence number.
 
     All items of a snapshot share its sequence number, so their keys are part of the digest.
     """
-    change, partition, table, snapshot = delivery
-    identity = b"%b%d.%d" % (table.log_id, partition, snapshot or change.sequence_number)
+    change, partition, table, _ = delivery
+    digest = _hash_of(table.log_id, partition).copy()
+    digest.update(number)
     if change.is_read:
-        identity += b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk)
-    return hexlify(blake2b(identity, digest_size=16).digest())
+        digest.update(b".%d.%d.%b%b" % (change.table, len(change.pk), change.pk, change.sk))
+    return hexlify(digest.digest())
+
+
+@lru_cache(1024)
+def _hash_of(log_id: bytes, partition: int) -> blake2b:
+    """Return the hash of the beginning of event ids, which all changes of a partition have."""
+    return blake2b(b"%b%d." % (log_id, partition), digest_size=16)

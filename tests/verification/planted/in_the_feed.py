@@ -211,8 +211,8 @@ BUGS = [
         "two changes of several partitions have one event id",
         """
 @ streams/formats/table_view.py
--    identity = b"%b%d.%d" % (table.log_id, partition, snapshot or change.sequence_number)
-+    identity = b"%b.%d" % (table.log_id, snapshot or change.sequence_number)
+-    return blake2b(b"%b%d." % (log_id, partition), digest_size=16)
++    return blake2b(b"%b." % log_id, digest_size=16)
 """,
         "tests/unit/streams/formats/test_dynamodb.py",
     ),

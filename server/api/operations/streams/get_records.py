@@ -13,7 +13,9 @@ from .....streams.formats.table_view import view_in
 from ....async_calls import RefusedAtError, call, read_feed
 from ....auth.rights import Demand, Right
 from ....database import Database
-from ...operation import Answer, operation
+from ...long_answers import Piece, bytes_of
+from ...operation import LongAnswer, operation
+from ...record_cache import ShardKey
 from ...reply import Caller
 from .iterators import read, write
 from .stream_arns import stream
@@ -28,7 +30,7 @@ def _demands(body: dict[str, Any]) -> Iterator[Demand]:
 
 
 @operation("GetRecords", _demands, eager=True)
-async def get_records(database: Database, body: dict[str, Any], _: Caller) -> Answer:
+async def get_records(database: Database, body: dict[str, Any], _: Caller) -> LongAnswer:
     """Read a page of changes."""
     genesis = database.log.genesis(0)
     iterator = read(body["ShardIterator"], genesis.log_id, database.clock())
@@ -48,14 +50,15 @@ async def get_records(database: Database, body: dict[str, Any], _: Caller) -> An
     if iterator.after < page.trim_horizon and not iterator.horizon:
         raise RefusedAtError(TrimmedDataAccessError(), position)
     view = view_in(period, genesis.log_id, genesis.partitions)
-    records: bytes = await call(
-        lambda callback: database.records.page(
-            page.changes, iterator.partition, view, database.loop, callback
-        )
+    shard = ShardKey(iterator.partition, period.table, period.label, iterator.nth, iterator.range)
+    records: list[Piece] = await call(
+        lambda callback: database.records.page(page.changes, shard, view, database.loop, callback)
     )
-    if page.is_over:
-        return Answer(b'{"Records":[%b]}' % records, position)
-    following = write(
-        replace(iterator, after=page.next, horizon=False), genesis.log_id, database.clock()
-    ).encode()
-    return Answer(b'{"Records":[%b],"NextShardIterator":"%b"}' % (records, following), position)
+    if records:
+        records[0] = memoryview(bytes_of(records[0]))[1:]  # without the comma before the first record
+    end = b"]}"
+    if not page.is_over:
+        following = replace(iterator, after=page.next, horizon=False)
+        text = write(following, genesis.log_id, database.clock())
+        end = b'],"NextShardIterator":"%b"}' % text.encode()
+    return LongAnswer([b'{"Records":[', *records, end], position)

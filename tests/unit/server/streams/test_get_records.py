@@ -1,6 +1,7 @@
 """GetRecords, through boto3: the contents of records, the pages, and the end of a shard."""
 
 import re
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -148,6 +149,36 @@ def test_a_page_holds_about_a_megabyte(streams: Any, make_streamed: Callable[...
 
     assert 5 == sum(sizes)
     assert max(sizes) <= 3
+
+
+def test_pages_that_overlap_have_their_records_and_checksum(
+    endpoint: str, connect_streams: Connect, make_streamed: Callable[..., Any]
+) -> None:
+    """The second reader begins amid the records that are cached for the first, and its page is a long answer."""
+    streams = connect_streams(endpoint)
+    sums = list[tuple[int, int]]()
+
+    def note(response_dict: dict[str, Any], **_: Any) -> None:
+        sums.append((zlib.crc32(response_dict["body"]), int(response_dict["headers"]["x-amz-crc32"])))
+
+    streams.meta.events.register("before-parse.dynamodbstreams.GetRecords", note)
+    table = make_streamed("pk:S", "sk:N")
+    with table.batch_writer() as batch:
+        for n in range(400):
+            batch.put_item(Item={"pk": "a", "sk": n, "text": "x" * 1000})
+    arn = table.latest_stream_arn
+    ((shard, records),) = (
+        (shard, read(streams, iterator(streams, arn, shard["ShardId"]))[0])
+        for shard in shards(streams, arn)
+        if read(streams, iterator(streams, arn, shard["ShardId"]))[0]
+    )
+    at = iterator(
+        streams, arn, shard["ShardId"], "AFTER_SEQUENCE_NUMBER", SequenceNumber=str(number(records[9]))
+    )
+
+    assert [*range(400)] == [int(record["dynamodb"]["Keys"]["sk"]["N"]) for record in records]
+    assert records[10:] == read(streams, at)[0]
+    assert all(found == sent for found, sent in sums)
 
 
 def test_an_iterator_can_be_used_again_and_again(streams: Any, make_streamed: Callable[..., Any]) -> None:
