@@ -67,6 +67,7 @@ class LogReader(FolderLog):
         self._header = self._history.headers[-1]
         self._chain = self._header.chain.copy()
         self._position = self._header.size
+        self._judged: DurablePosition | None = None  # of the last look at the end
         self._is_held = False
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
@@ -108,7 +109,7 @@ class LogReader(FolderLog):
         """Return the currently readable part of the log, for a copy of its bytes."""
         behind = 0
         if not self._is_held:
-            behind = self._follow().scan.chain.sequence - self._chain.sequence
+            behind = self._judge_end(self._follow()).scan.chain.sequence - self._chain.sequence
         return Part(self._history, Limit(self._start, self._position), self._chain.copy(), behind)
 
     def hold(self) -> Tail:
@@ -116,7 +117,7 @@ class LogReader(FolderLog):
 
         After this call the last segment is read from memory, because a writer may undo unacknowledged records.
         """
-        ending = self._follow()
+        ending = self._judge_end(self._follow())
         kept = Tail(
             records=ending.scan.chain.sequence - self._chain.sequence,
             torn=len(torn_write(ending.data, ending.scan)),
@@ -131,11 +132,14 @@ class LogReader(FolderLog):
 
     def _refresh(self) -> None:
         """Load new records, unless the reader is held."""
-        if not self._is_held:
-            self._follow()
+        if self._is_held:
+            return
+        known = self._follow()
+        if not self._advance_to_acknowledged(known):
+            self._judge_end(known)
 
-    def _follow(self) -> "_Ending":
-        """Advance to the current end of the readable log.
+    def _follow(self) -> DurablePosition | None:
+        """Advance to the last segment, and return the durable position in it.
 
         The order matters. The file `mark` is read before the names are listed, so the segment that it names exists. A
         segment that then has a successor is complete.
@@ -154,7 +158,7 @@ class LogReader(FolderLog):
                     text_of(header, 0, header.chain), "the segment does not continue the one before"
                 )
             self._header, self._chain, self._position = header, header.chain.copy(), header.size
-        return self._advance_to_durable(known)
+        return known
 
     @property
     def _start(self) -> int:
@@ -169,7 +173,24 @@ class LogReader(FolderLog):
             )
         self._take(scan)
 
-    def _advance_to_durable(self, known: DurablePosition | None) -> "_Ending":
+    def _advance_to_acknowledged(self, known: DurablePosition | None) -> bool:
+        """Advance in the last segment to the acknowledged end, without a look at the zeros after it.
+
+        Return False if the end has to be judged: at the first look, or if the file `mark` may be too low.
+        """
+        if known is None or self._judged is None:
+            return False
+        size = known.acknowledged - self._position
+        if size <= 0:
+            return known == self._judged and not self._unread(1).strip(b"\0")
+        scan = segment.scan(self._unread(size), 0, self._header.marker, self._chain)
+        if scan.end < size:
+            return False
+        self._take(scan)
+        self._judged = known
+        return True
+
+    def _judge_end(self, known: DurablePosition | None) -> "_Ending":
         """Advance in the last segment to the last record that was acknowledged or is known to be durable."""
         data, base = self._unread(), self._position
         scan = judge_end(self._history, data, 0, self._chain, known, base)
@@ -179,12 +200,14 @@ class LogReader(FolderLog):
             self._take(segment.scan(data[:durable], 0, self._header.marker, self._chain))
         else:
             self._take(scan)
+        self._judged = known
         return _Ending(base, data, scan, acknowledged)
 
-    def _unread(self) -> bytes:
+    def _unread(self, size: int | None = None) -> bytes:
+        """Return bytes of the last segment that are not read yet: all of them, or at most `size`."""
         file = self._history.open(self._header)
         try:
-            return file.read(self._position, file.size() - self._position)
+            return file.read(self._position, file.size() - self._position if size is None else size)
         finally:
             file.close()
 

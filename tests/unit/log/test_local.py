@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from foldb.log.local import LocalLog, segment
+from foldb.log.local import LocalLog, segment, writer
 from foldb.log.local import history as history_module
 from foldb.log.local.filesystem import SystemFile, SystemFilesystem
 from foldb.log.local.history import History
@@ -208,6 +208,43 @@ def test_a_reader_without_the_mark_shows_records_proven_durable(
     reader = LocalLog.open_reader(path)
 
     assert [0, 1, 2] == [record.entry.entry_number for record in reader.read(0, start=1)]
+
+
+def test_a_reader_that_follows_reads_new_bytes_alone(
+    log: LocalLog, loop: Loop, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The zeros after the end of a segment can be megabytes."""
+    append(log, loop, 0)
+    reader = LocalLog.open_reader(path)
+    assert 2 == reader.end(0)
+    segment_file, sizes = segments(path)[0], [0]
+    append(log, loop, 1)
+    read = SystemFile.read
+
+    def counted(file: SystemFile, position: int, size: int) -> bytes:
+        data = read(file, position, size)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(SystemFile, "read", counted)
+
+    assert 3 == reader.end(0) == reader.end(0)
+
+    assert sum(sizes) < 1000 < segment_file.stat().st_size
+
+
+def test_a_reader_follows_a_writer_that_leaves_no_mark(
+    log: LocalLog, loop: Loop, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may have no space for the file, so what it says may be old."""
+    append(log, loop, 0)
+    reader = LocalLog.open_reader(path)
+    assert 2 == reader.end(0)
+    monkeypatch.setattr(writer, "write_mark", lambda *_: None)
+    append(log, loop, 1)
+    append(log, loop, 2)
+
+    assert 3 == reader.end(0)  # the last record proves that the one before it is durable
 
 
 def test_a_held_reader_shows_every_record_that_a_start_keeps(log: LocalLog, loop: Loop, path: Path) -> None:
