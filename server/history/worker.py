@@ -86,7 +86,7 @@ class Histories:
         log: The log.
         folder: The folder of the histories.
         snapshots: The folder of the database or node, which may have snapshots; None if there is none.
-        loop: The event loop: each turn folds for at most 5 ms.
+        loop: The event loop: each turn folds one partition for at most 5 ms, and reads and answers have the next.
     """
 
     def __init__(
@@ -97,7 +97,9 @@ class Histories:
         self._snapshots = snapshots
         self._loop = loop
         self._followers: dict[int, Epochs] = {}
-        self._timers: dict[int, asyncio.Handle] = {}
+        self._timers: dict[int, asyncio.Handle] = {}  # of the partitions that have nothing to fold
+        self._due: dict[int, None] = {}  # the partitions that have, in the order of their turns
+        self._has_turn = False  # `_fold_next` is scheduled
         self._full: set[int] = set()  # the partitions whose full disk was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
@@ -135,42 +137,62 @@ class Histories:
     def keep(self, partition_ids: Collection[int]) -> None:
         """Close the histories of all other partitions, and look at the log of these now."""
         for partition_id in (self._followers.keys() | self._full) - set(partition_ids):
-            timer = self._timers.pop(partition_id, None)
-            if timer is not None:
-                timer.cancel()
+            self._unschedule(partition_id)
             self._full.discard(partition_id)
             if partition_id in self._followers:
                 self._followers.pop(partition_id).close()
         for partition_id in self._followers:
-            if partition_id in self._timers:
-                self._timers[partition_id].cancel()
-            self._timers[partition_id] = self._loop.call_soon(self.follow, partition_id)
+            self._fold_soon(partition_id)
 
     def close(self) -> None:
         """Close all histories."""
         self.keep(())
 
     def follow(self, partition_id: int) -> None:
-        """Fold for 5 ms now and in each turn up to the end of the log, then poll the log after each pause.
+        """Fold for 5 ms now and again up to the end of the log, then poll the log after each pause.
 
         While the disk is full, try again after each pause.
 
         Raises:
             FoldbError: The log cannot be folded.
         """
-        timer = self._timers.pop(partition_id, None)
-        if timer is not None:
-            timer.cancel()
+        self._unschedule(partition_id)
         try:
             has_more = self._opened(partition_id).step()
         except FullDiskError as error:
             self.suspend(partition_id, error)
             return
         if has_more:
-            self._timers[partition_id] = self._loop.call_soon(self.follow, partition_id)
+            self._fold_soon(partition_id)
         else:
             self._full.discard(partition_id)
-            self._timers[partition_id] = self._loop.call_later(IDLE_S, self.follow, partition_id)
+            self._timers[partition_id] = self._loop.call_later(IDLE_S, self._fold_soon, partition_id)
+
+    def _fold_soon(self, partition_id: int) -> None:
+        """Fold a partition after those that are due before it, one in each turn of the loop."""
+        self._unschedule(partition_id)
+        self._due[partition_id] = None
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        if self._due and not self._has_turn:
+            self._has_turn = True
+            self._loop.call_soon(self._fold_next)
+
+    def _fold_next(self) -> None:
+        self._has_turn = False
+        due = next(iter(self._due), None)
+        if due is not None:
+            try:
+                self.follow(due)
+            finally:
+                self._take_turn()
+
+    def _unschedule(self, partition_id: int) -> None:
+        self._due.pop(partition_id, None)
+        timer = self._timers.pop(partition_id, None)
+        if timer is not None:
+            timer.cancel()
 
     def suspend(self, partition_id: int, error: FullDiskError) -> None:
         """Release a history that cannot be written, and open it again after a pause. Nothing is folded again."""
@@ -184,10 +206,8 @@ class Histories:
         follower = self._followers.pop(partition_id, None)
         if follower is not None:
             follower.abandon()
-        timer = self._timers.pop(partition_id, None)
-        if timer is not None:
-            timer.cancel()
-        self._timers[partition_id] = self._loop.call_later(_FULL_S, self.follow, partition_id)
+        self._unschedule(partition_id)
+        self._timers[partition_id] = self._loop.call_later(_FULL_S, self._fold_soon, partition_id)
 
 
 class HistoryServer(Frames):

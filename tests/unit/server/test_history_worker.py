@@ -1,0 +1,75 @@
+"""The turns in which the history process follows the log."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from foldb.server.history import worker
+from foldb.server.history.worker import Histories
+from tests.unit.materializer.fake_loop import FakeLoop
+
+
+class Behind:
+    """A history that has always more to fold. It fails once if it is told to."""
+
+    def __init__(self, partition_id: int, folded: list[int]) -> None:
+        self._partition_id = partition_id
+        self._folded = folded
+        self.error: Exception | None = None
+
+    def step(self) -> bool:
+        self._folded.append(self._partition_id)
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Following:
+    """The histories of the partitions 1 to 3, which are behind the log."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folded: list[int] = []
+        self.each = {number: Behind(number, self.folded) for number in (1, 2, 3)}
+        monkeypatch.setattr(worker, "open_history", lambda folder, log, number, snapshots: self.each[number])
+        self.loop = FakeLoop()
+        self.histories = Histories(None, Path("unused"), None, cast(Any, self.loop))
+        for number in self.each:
+            self.histories.follow(number)
+        self.folded.clear()
+
+
+@pytest.fixture
+def following(monkeypatch: pytest.MonkeyPatch) -> Following:
+    return Following(monkeypatch)
+
+
+def test_each_turn_folds_one_partition(following: Following) -> None:
+    """A read of the past, and each part of a long answer, waits for one turn."""
+    for turns in range(1, 5):
+        following.loop.turn()
+        assert turns == len(following.folded)
+
+    assert [1, 2, 3, 1] == following.folded
+
+
+def test_a_partition_that_cannot_be_folded_leaves_turns_to_others(following: Following) -> None:
+    following.each[1].error = ValueError("damaged")
+    with pytest.raises(ValueError, match="damaged"):
+        following.loop.turn()
+    for _ in range(3):
+        following.loop.turn()
+
+    assert [1, 2, 3, 2] == following.folded
+
+
+def test_a_partition_that_is_not_kept_is_not_folded(following: Following) -> None:
+    following.histories.keep([2])
+    for _ in range(2):
+        following.loop.turn()
+
+    assert [2, 2] == following.folded
