@@ -10,10 +10,10 @@ of the loop. A deleted table ends its copy.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 from ...log.commands import Context, Load, LoadedItem
 from ...model.errors import RequestError, ServiceUnavailableError
@@ -29,14 +29,15 @@ from .copy_sources import CopySource, ImportSource, PastSource, SourcePage, key_
 from .job_files import JobFiles
 from .timers import Proposer
 
-PAGE_ITEMS: Final = 5_000
-"""Items of a page, at most; one of 1 MB has fewer if they are larger. The progress is durable after each page."""
-
 PORTION_ITEMS: Final = 500
 """Items that are loaded in one turn of the loop: about ten milliseconds of work, here and in the fold."""
 
 PORTION_BYTES: Final = 256 * 1024
 """The bytes after which a portion of larger items ends."""
+
+UNANSWERED_ITEMS: Final = 1_000
+"""Items that are loaded and not answered, at which the next portion waits. So the next portion is made while the log
+syncs the one before, and a client's write to the same partition waits for few items."""
 
 _COMMAND_BYTES: Final = 256
 _RETRY_SECONDS: Final = 1.0
@@ -45,8 +46,6 @@ _POLL_SECONDS: Final = 0.005
 _RESTORER: Final = Context(request_id="", source="restore")
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class Restores:
@@ -142,7 +141,7 @@ class Copy:
         self._items: Iterator[bytes] = iter(())
         self._following = b""
         self._positions: dict[int, ResultPosition] = {}  # of the last Load of the page, by partition
-        self._unanswered = 0
+        self._unanswered = 0  # the items under way, or the partitions that are waited for
         self._error: RequestError | None = None
 
     def advance(self) -> None:
@@ -205,20 +204,33 @@ class Copy:
             self._read(self._following)
         self._items = iter(answer.items)
         self._positions = {}
-        self._load_portion()
+        self._error = None
+        self._load()
 
-    def _load_portion(self) -> None:
-        """Load the next items of the page; after the last one wait until the indexes have all of them."""
+    def _load(self) -> None:
+        """Load the next portion of the page, if few items are under way; report the page when all are answered."""
+        self._timer = None
         definition = self._definition
-        batches = {} if definition is None else self._next_batches(definition)
-        if definition is None:
+        may_load = self._error is None and self._unanswered < UNANSWERED_ITEMS
+        batches = self._next_batches(definition) if definition is not None and may_load else {}
+        if batches:
+            for partition_id, items in batches.items():
+                self._submit(partition_id, items)
+            self._load_soon()
+        elif self._unanswered:
+            pass  # the next answer continues
+        elif self._error is not None:
+            self._retry(self._error)
+        elif definition is None:
             self.advance()
-        elif batches:
-            self._call_all(batches, self._submit, self._load_portion)
-        elif definition.gsis:
-            self._call_all(self._positions, self._reach, lambda: self._report(self._following))
+        elif definition.gsis and self._positions:
+            self._reach_all()
         else:
             self._report(self._following)
+
+    def _load_soon(self) -> None:
+        if self._timer is None:
+            self._timer = self._scheduler.call_later(0, self._load)
 
     def _next_batches(self, definition: TableDefinition) -> dict[int, list[LoadedItem]]:
         """Take the next portion of items, by the partitions that own their keys."""
@@ -235,46 +247,35 @@ class Copy:
                 break
         return batches
 
-    def _call_all(
-        self, arguments: Mapping[int, T], call: Callable[[int, T], None], proceed: Callable[[], None]
-    ) -> None:
-        """Call `call` for each partition, and `proceed` in a later turn when all have answered."""
-        self._unanswered, self._error = len(arguments), None
-        self._proceed = proceed
-        if not arguments:
-            proceed()
-        for partition_id, argument in arguments.items():
-            call(partition_id, argument)
-
     def _submit(self, partition_id: int, items: list[LoadedItem]) -> None:
+        self._unanswered += len(items)
         size = sum(len(each.item) + len(each.pk) + len(each.sk) for each in items)
         command = Load(self._table_id, items, _RESTORER)
         self._partitions[partition_id].submit(
-            command, size + _COMMAND_BYTES, partial(self._on_loaded, partition_id)
+            command, size + _COMMAND_BYTES, partial(self._on_loaded, partition_id, len(items))
         )
 
-    def _on_loaded(self, partition_id: int, outcome: Outcome, position: ResultPosition) -> None:
+    def _on_loaded(self, partition_id: int, count: int, outcome: Outcome, position: ResultPosition) -> None:
         self._positions[partition_id] = position
         match outcome:
             case Failed(error):
-                self._answered(error)
+                self._answered(count, error)
             case Skipped():  # the partition does not have the table yet
-                self._answered(ServiceUnavailableError())
+                self._answered(count, ServiceUnavailableError())
             case _:
-                self._answered(None)
+                self._answered(count, None)
 
-    def _reach(self, partition_id: int, position: ResultPosition) -> None:
-        self._partitions[partition_id].reach(position, self._answered)
+    def _reach_all(self) -> None:
+        """Wait until the indexes have all items of the page."""
+        positions, self._positions = self._positions, {}
+        self._unanswered = len(positions)
+        for partition_id, position in positions.items():
+            self._partitions[partition_id].reach(position, partial(self._answered, 1))
 
-    def _answered(self, error: RequestError | None) -> None:
-        self._unanswered -= 1
+    def _answered(self, count: int, error: RequestError | None) -> None:
+        self._unanswered -= count
         self._error = self._error or error
-        if self._unanswered:
-            return
-        if self._error is not None:
-            self._retry(self._error)
-        else:
-            self._timer = self._scheduler.call_later(0, self._proceed)
+        self._load_soon()
 
     def _report(self, cursor: bytes, *, done: bool = False) -> None:
         """Append that all items up to the cursor are loaded, and continue there."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from foldb.log.commands import Load, LoadedItem, Put, RestoreProgress
-from foldb.materializer.owner import restores
+from foldb.materializer.owner import copy_sources, restores
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.slots import partition_of_key
 from foldb.model.values import dump
@@ -29,6 +29,23 @@ class Away:
     def as_of(self, cut: Any, read: Any, done: Any) -> None:
         self.refused += 1
         done(ServiceUnavailableError("moved"), None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._partition, name)
+
+
+class Silent:
+    """A partition that answers no Load."""
+
+    def __init__(self, partition: Any) -> None:
+        self._partition = partition
+        self.items = 0
+
+    def submit(self, command: Any, size: int, done: Any) -> None:
+        if isinstance(command, Load):
+            self.items += len(command.items)
+        else:
+            self._partition.submit(command, size, done)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._partition, name)
@@ -104,7 +121,7 @@ class Restoring(Database):
 
 @pytest.fixture
 def restoring(monkeypatch: pytest.MonkeyPatch) -> Restoring:
-    monkeypatch.setattr(restores, "PAGE_ITEMS", 4)
+    monkeypatch.setattr(copy_sources, "PAGE_ITEMS", 4)
     return Restoring()
 
 
@@ -117,6 +134,19 @@ def test_a_copy_has_the_items_of_the_cut(restoring: Restoring) -> None:
     assert then == restoring.values() == restoring.values(index=True)
     assert ITEMS == len(restoring.loaded())
     assert {} == restoring.catalog.restores
+
+
+def test_a_portion_does_not_wait_for_the_answers_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restores, "PORTION_ITEMS", 2)
+    monkeypatch.setattr(restores, "UNANSWERED_ITEMS", 5)
+    restoring = Restoring()
+    silent = [Silent(partition) for partition in restoring.partitions]
+    restoring.partitions[:] = silent
+
+    restoring.restore()
+    restoring.run()
+
+    assert 6 == sum(each.items for each in silent)
 
 
 def test_the_next_owner_continues_after_the_last_progress(restoring: Restoring) -> None:
@@ -133,7 +163,7 @@ def test_the_next_owner_continues_after_the_last_progress(restoring: Restoring) 
     assert before < ITEMS
     assert "ACTIVE" == restoring.status
     assert ITEMS == len(restoring.values())
-    assert len(restoring.loaded()) <= ITEMS + restores.PAGE_ITEMS
+    assert len(restoring.loaded()) <= ITEMS + copy_sources.PAGE_ITEMS
 
 
 def test_two_owners_copy_the_same_items(restoring: Restoring) -> None:
