@@ -6,7 +6,7 @@ export leaves none that looks complete.
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
@@ -115,7 +115,8 @@ class LineFile:
         return {"file": str(self._path)}
 
     def close(self) -> None:
-        self._stack.close()
+        with self._stack, suppress(OSError):  # an error is of data that the next run drops
+            self._end()
 
     def _end(self) -> None:
         if self._content is not None:

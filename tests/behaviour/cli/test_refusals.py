@@ -191,7 +191,7 @@ def test_a_setting_that_contradicts_the_database_is_refused(
         ("nonsense", "stdin is not JSON"),
         ("{}", "stdin is not a list of actions: see the forms in `foldb tx run --help`"),
         ("[1]", "stdin is not a list of actions: see the forms in `foldb tx run --help`"),
-        ("[" * 20_000, "stdin is nested too deeply"),
+        ("[" * 200_000, "stdin is nested too deeply"),
         ('[{"put":1}]', "an action has one member, one of put, update, delete, check, get"),
         ('[{"fly":{"table":"Music"}}]', "an action has one member, one of put, update, delete, check, get"),
         ('[{"put":{"item":{}}}]', "not without a table"),
@@ -221,7 +221,7 @@ def test_a_transaction_that_is_none_is_refused_before_it_is_sent(
         (b"\xff\xfe{}", "line 1 is not UTF-8"),
         (b"{garbage", "line 1 is not JSON"),
         (b'"text"', "line 1 is not an item"),
-        (b'{"a":' * 20_000, "line 1 is nested too deeply"),
+        (b'{"a":' * 200_000, "line 1 is nested too deeply"),
     ],
 )
 def test_lines_that_are_no_items_are_named(

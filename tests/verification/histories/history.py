@@ -9,7 +9,6 @@ An operation is a transaction of steps, one per item; most have one. A million o
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import count
 from typing import Any, NamedTuple
 
 from tests.verification.histories.model import LOOKS, Refused
@@ -103,7 +102,7 @@ class History:
         self.runs: list[int] = []
         self.appends = 0
         self._run = -1
-        self._numbers = count(1)
+        self._numbers = iter(range(1, 1 << 62))  # unlike `count`, it can be copied
 
     def begin(self, run: int, now: int) -> None:
         """Note the beginning of a run; once per number, for all clients that join it. Numbers may be skipped."""
