@@ -56,10 +56,10 @@ def until_gone(session: Session, name: str, timeout_ms: int = 60_000) -> None:
 
 
 def _until(condition: Callable[[], bool], otherwise: str, timeout_ms: int) -> None:
-    deadline = time.monotonic() + timeout_ms / 1000
-    pause = 0.02
+    start = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        elapsed = time.monotonic() - start
+        if elapsed > timeout_ms / 1000:
             raise CommandError(f"{otherwise}, after {duration(timeout_ms)}", ExitCode.PARTLY)
-        time.sleep(pause)
-        pause = min(pause * 2, 0.5)
+        # A tenth of the time that it has taken, so the wait is at most a tenth too long.
+        time.sleep(min(max(0.02, elapsed / 10), 0.5))

@@ -24,6 +24,7 @@ from .outcomes import BackupDefined, Completed, Loaded, Outcome, Refused, Skippe
 from .state import PartitionState
 from .transactions.participant import current_decision
 from .writes import apply
+from .writes import replace as replace_item
 
 _NOT_RESTORED: Final = "the table is not being restored"
 
@@ -40,11 +41,15 @@ def load_items(state: PartitionState, command: Load, sequence_number: int) -> Ou
             return Skipped("not of this partition")
         if held and any((command.table, item.pk, item.sk) in held for item in command.items):
             return Refused(TransactionConflictError())
+    puts = [Put(command.table, *item, command.context) for item in command.items]
+    if not table.indexes:
+        time = state.log_time
+        applied = [replace_item(table, put, number, time) for number, put in enumerate(puts, sequence_number)]
+        return Loaded(len(applied), applied)
     applied = []
-    for nth, item in enumerate(command.items):
-        put = Put(command.table, *item, command.context)
+    for number, put in enumerate(puts, sequence_number):
         decision = current_decision(table, put, state.limits)
-        applied.append(apply(state, table, put, decision, sequence_number + nth))
+        applied.append(apply(state, table, put, decision, number))
     return Loaded(len(applied), applied)
 
 

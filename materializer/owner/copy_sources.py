@@ -29,11 +29,10 @@ _RESTORER: Final = Context(request_id="", source="restore")
 
 
 class SourcePage(NamedTuple):
-    """A page of a source: items as canonical bytes, the cursor after them, and whether more items may follow there."""
+    """A page of a source: items as canonical bytes, and the cursor after them."""
 
     items: Sequence[bytes]
     following: bytes
-    has_more: bool
 
 
 class CopySource(Protocol):
@@ -92,14 +91,14 @@ class PastSource:
             if key is None:
                 self._build(partition_id + 1)
             if isinstance(answer, ResourceNotFoundError):  # the partition had no such table at the cut
-                done(SourcePage((), _cursor(partition_id + 1), has_more=False))
+                done(SourcePage((), _cursor(partition_id + 1)))
             elif isinstance(answer, RequestError):
                 done(answer)
             else:
                 assert isinstance(answer, Page), "the answer to a scan is a page"
-                has_more = answer.last is not None
-                following = _cursor(partition_id, answer.last) if has_more else _cursor(partition_id + 1)
-                done(SourcePage(answer.items, following, has_more))
+                last = answer.last
+                following = _cursor(partition_id + 1) if last is None else _cursor(partition_id, last)
+                done(SourcePage(answer.items, following))
 
         self._partitions[partition_id].as_of(
             self._cuts.of(partition_id), at_instant(request, self._cuts.instant(partition_id)), on_answer
@@ -165,7 +164,7 @@ class ImportSource:
             if isinstance(answer, JobFailedError):
                 failure = [answer.code, answer.message]
                 following = _import_cursor(place["place"], place["counts"], failure=failure)
-                done(SourcePage((), following, has_more=False))
+                done(SourcePage((), following))
             elif isinstance(answer, Exception):
                 raise answer
             else:
@@ -175,7 +174,7 @@ class ImportSource:
                 self._next = _import_cursor(page.place, counts, **end)
                 if self._is_closed or page.is_last:
                     self.close()
-                done(SourcePage([put.item for put in page.puts], self._next, has_more=not page.is_last))
+                done(SourcePage([put.item for put in page.puts], self._next))
 
         self._files.submit(work, on_read)
 

@@ -17,7 +17,8 @@ from typing import Final
 
 from ...log.commands import Context, Load, LoadedItem
 from ...model.errors import RequestError, ServiceUnavailableError
-from ...model.slots import CATALOG, partition_of_key
+from ...model.keys import Slots
+from ...model.slots import CATALOG, partition_of
 from ...model.tables import TableDefinition
 from ...model.values import item_size, load
 from ..fold.outcomes import Failed, Outcome, Skipped
@@ -130,6 +131,7 @@ class Copy:
         self._table_id = table_id
         self._source = source
         self._ended = ended
+        self._slots: Slots = Slots(table_id)
         self._timer: Cancellable | None = None
         self._is_closed = False
         self._has_failed = False
@@ -200,7 +202,7 @@ class Copy:
             self._retry(answer)
             return
         self._following = answer.following
-        if answer.has_more and self._definition is not None:
+        if self._definition is not None and not self._source.is_end(self._following):
             self._read(self._following)
         self._items = iter(answer.items)
         self._positions = {}
@@ -239,7 +241,7 @@ class Copy:
         for data in islice(self._items, PORTION_ITEMS):
             item = load(data)
             pk, sk = key_of(definition.key, item)
-            owner = partition_of_key(definition.id, pk, self._state.partitions)
+            owner = partition_of(self._slots.of(pk), self._state.partitions)
             loaded = LoadedItem(pk, sk, data, item_size(item, self._state.limits))
             batches.setdefault(owner, []).append(loaded)
             size += len(data)

@@ -6,6 +6,7 @@ import pytest
 
 from foldb.log.commands import Load, LoadedItem, Put, RestoreProgress
 from foldb.materializer.owner import copy_sources, restores
+from foldb.materializer.partition import ScanRequest
 from foldb.model.errors import ServiceUnavailableError
 from foldb.model.slots import partition_of_key
 from foldb.model.values import dump
@@ -35,11 +36,16 @@ class Away:
 
 
 class Silent:
-    """A partition that answers no Load."""
+    """A partition that answers no Load. It counts the items of Loads, and the pages that are read."""
 
     def __init__(self, partition: Any) -> None:
         self._partition = partition
         self.items = 0
+        self.pages = 0
+
+    def as_of(self, cut: Any, read: Any, done: Any) -> None:
+        self.pages += isinstance(read, ScanRequest)
+        self._partition.as_of(cut, read, done)
 
     def submit(self, command: Any, size: int, done: Any) -> None:
         if isinstance(command, Load):
@@ -147,6 +153,17 @@ def test_a_portion_does_not_wait_for_the_answers_of_the_last(monkeypatch: pytest
     restoring.run()
 
     assert 6 == sum(each.items for each in silent)
+
+
+def test_the_next_partition_is_read_while_items_are_loaded() -> None:
+    restoring = Restoring()
+    silent = [Silent(partition) for partition in restoring.partitions]
+    restoring.partitions[:] = silent
+
+    restoring.restore()
+    restoring.run()
+
+    assert [0, 1, 1, 0] == [each.pages for each in silent]
 
 
 def test_the_next_owner_continues_after_the_last_progress(restoring: Restoring) -> None:
