@@ -81,6 +81,7 @@ HOT = (
     "server/usage/counted_partition.py",
     "server/usage/usage.py",
     "streams/formats/dynamodb.py",
+    "streams/formats/plain.py",
     "streams/formats/table_view.py",
 )
 

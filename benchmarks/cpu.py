@@ -94,9 +94,9 @@ class Server:
         self._connections = [Connection(self.listener) for _ in range(CONNECTIONS)]
         for connection in self._connections:
             connection.connection_made(cast(Any, Transport()))
-        self.turn([_request("CreateTable", TABLE)])
+        self.turn([request("CreateTable", TABLE)])
         for key in keys:
-            self.turn([_request("PutItem", {"TableName": "orders", "Item": item(*key)})])
+            self.turn([request("PutItem", {"TableName": "orders", "Item": item(*key)})])
 
     def turn(self, requests: list[bytes]) -> float:
         """Answer one request of each connection, and return the seconds of processor time."""
@@ -162,7 +162,7 @@ def _least(servers: Sequence[Server], requests: list[bytes], rounds: int) -> lis
     return least
 
 
-def _request(operation: str, body: object) -> bytes:
+def request(operation: str, body: object) -> bytes:
     data = orjson.dumps(body)
     head = (
         "POST / HTTP/1.1\r\n"
@@ -178,15 +178,15 @@ def _request(operation: str, body: object) -> bytes:
 
 
 def _get(pk: str, sk: str) -> bytes:
-    return _request("GetItem", {"TableName": "orders", "Key": {"pk": {"S": pk}, "sk": {"S": sk}}})
+    return request("GetItem", {"TableName": "orders", "Key": {"pk": {"S": pk}, "sk": {"S": sk}}})
 
 
 def _put(pk: str, sk: str) -> bytes:
-    return _request("PutItem", {"TableName": "orders", "Item": item(pk, sk)})
+    return request("PutItem", {"TableName": "orders", "Item": item(pk, sk)})
 
 
 def _update(pk: str, sk: str) -> bytes:
-    return _request(
+    return request(
         "UpdateItem",
         {
             "TableName": "orders",
@@ -200,7 +200,7 @@ def _update(pk: str, sk: str) -> bytes:
 
 
 def _query(pk: str, _sk: str) -> bytes:
-    return _request(
+    return request(
         "Query",
         {
             "TableName": "orders",

@@ -7,6 +7,9 @@
                  trigger of an empty function and a stuck trigger, in turn (also as the part `readers`)
     records      the server's time per record that eight readers read one after another, on a short and a long stream
 
+Readers of new changes poll four times a second, as Lambda polls a shard, and read on while pages are full.
+`readers-instructions` (readers.py) counts their cost exactly.
+
 Ratios are from one run, in which the variants alternate, so that other load on the machine affects all alike. Readers
 and the processes of triggers share caches and cores with the server: "another process" shows that share of their cost.
 """
@@ -17,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +41,7 @@ _STREAMED = TABLE | {"StreamSpecification": {"StreamEnabled": True, "StreamViewT
 _STREAMS = "DynamoDBStreams_20120810"
 _BATCH = 1000
 _READERS = 8
-_FULL = 1000
+FULL = 1000
 _PAUSE_S = 0.25
 _NEXT = re.compile(rb'"NextShardIterator":"([^"]+)"')
 
@@ -64,10 +67,10 @@ def stuck(changes: list[Change]) -> None:
 
 def measure(options: Options) -> None:
     """Print the rates, the latency, and the cost of readers."""
-    with _server(options) as server:
+    with served(options) as server:
         rows = [_reading(server, options), _delivering(server, options)]
     show("feed: changes a second", ["", "changes/s", "goal", "server's us a change"], rows)
-    with _server(options) as server:
+    with served(options) as server:
         show(
             "feed: from an acknowledged put to the function",
             ["", "p50 ms", "p99 ms"],
@@ -78,11 +81,12 @@ def measure(options: Options) -> None:
 
 @dataclass
 class Served:
-    """A server with a folder of triggers. Their functions write to `out`."""
+    """A server with a folder of triggers. Their functions write to `out`. `folder` has the data and more."""
 
     running: Running
     client: Client
     out: Path
+    folder: Path
 
     def call(self, operation: str, **request: Any) -> Any:
         """Send a request."""
@@ -100,6 +104,10 @@ class Served:
             "Foldb_20261121.CreateSubscription", Name=name, TableNames=["orders"], Sink=sink, **settings
         )
 
+    def wait_for_triggers(self) -> None:
+        """Wait until all triggers have handled all changes."""
+        self.call("Foldb_20261121.WaitForTriggers", TimeoutMs=50_000)
+
     def lines(self) -> list[list[str]]:
         """Return the lines that functions wrote, split into words."""
         data = self.out.read_bytes()
@@ -112,7 +120,10 @@ class Served:
 
 
 @contextmanager
-def _server(options: Options, *, filled: bool = True) -> Iterator[Served]:
+def served(
+    options: Options, *, filled: bool = True, wrapped: Callable[[Peer, Path], Peer] = lambda peer, _: peer
+) -> Iterator[Served]:
+    """Run a server with a table that has a stream. `wrapped` returns another peer for one and a folder."""
     with temporary_folder() as folder, ExitStack() as stack:
         triggers = folder / "triggers"
         triggers.mkdir()
@@ -125,14 +136,14 @@ def _server(options: Options, *, filled: bool = True) -> Iterator[Served]:
                 "--triggers", str(triggers),
             ],
         )  # fmt: skip
-        server = stack.enter_context(running(peer, options.port, folder))
+        server = stack.enter_context(running(wrapped(peer, folder), options.port, folder))
         client = stack.enter_context(Client(server.url))
         client.call("CreateTable", _STREAMED)
         while client.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
             time.sleep(0.01)
         if filled:
             _fill(client, options.keys)
-        yield Served(server, client, out)
+        yield Served(server, client, out, folder)
 
 
 def _fill(client: Client, keys: int) -> None:
@@ -193,7 +204,7 @@ def _following(server: Served, count: int) -> Iterator[list[Reader]]:
 
     def follow(reader: Reader) -> None:
         while not stopped.is_set():
-            if reader.page() < _FULL:
+            if reader.page() < FULL:
                 stopped.wait(_PAUSE_S)
 
     threads = [threading.Thread(target=follow, args=(reader,)) for reader in readers]
@@ -285,7 +296,7 @@ class Variant:
 
 
 _ALONE = Variant("no reader")
-_VARIANTS = (
+VARIANTS = (
     _ALONE,
     Variant("no reader, another process", is_burning=True),
     Variant("one reader", 1, goal=GOAL_ONE),
@@ -305,8 +316,8 @@ def _measure_records(options: Options) -> None:
     """Let readers at the end of a stream read the same new records, one reader after another."""
     rows = []
     with ExitStack() as stack:
-        for place, keys in enumerate((_FULL // PER_COLLECTION, options.keys)):
-            server = stack.enter_context(_server(replace(options, keys=keys, port=options.port + place)))
+        for place, keys in enumerate((FULL // PER_COLLECTION, options.keys)):
+            server = stack.enter_context(served(replace(options, keys=keys, port=options.port + place)))
             found = [_read_new(server, number) for number in range(5 * options.rounds)]
             first, further = (1e6 * statistics.median(costs) for costs in zip(*found, strict=True))
             rows.append([f"{keys * PER_COLLECTION:,} changes before", f"{first:.2f}", f"{further:.2f}"])
@@ -317,15 +328,15 @@ def _read_new(server: Served, number: int) -> tuple[float, float]:
     """Return the processor seconds of a new record: for the first reader, and for each of seven others."""
     readers = [Reader(server, "LATEST") for _ in range(_READERS)]
     count = {"count": {"N": str(number)}}
-    puts = [{"PutRequest": {"Item": item(f"new#{nth}", "order#1") | count}} for nth in range(1, _FULL + 1)]
+    puts = [{"PutRequest": {"Item": item(f"new#{nth}", "order#1") | count}} for nth in range(1, FULL + 1)]
     for start in range(0, len(puts), 25):
         server.call("BatchWriteItem", RequestItems={"orders": puts[start : start + 25]})
     costs = []
     for reader in readers:
         before = _loop_seconds(server)
-        while reader.read < _FULL:
+        while reader.read < FULL:
             reader.page()
-        costs.append((_loop_seconds(server) - before) / _FULL)
+        costs.append((_loop_seconds(server) - before) / FULL)
         reader.close()
     return costs[0], statistics.mean(costs[1:])
 
@@ -337,12 +348,12 @@ def _loop_seconds(server: Served) -> float:
 
 def _measure_puts(options: Options) -> None:
     """Measure each variant on a server of its own. The variants alternate, round by round, after one of a second."""
-    found: dict[Variant, list[Round]] = {variant: [] for variant in _VARIANTS}
+    found: dict[Variant, list[Round]] = {variant: [] for variant in VARIANTS}
     connections = options.connections[min(1, len(options.connections) - 1)]
     with ExitStack() as stack:
         servers = {
-            variant: stack.enter_context(_server(replace(options, port=options.port + place), filled=False))
-            for place, variant in enumerate(_VARIANTS)
+            variant: stack.enter_context(served(replace(options, port=options.port + place), filled=False))
+            for place, variant in enumerate(VARIANTS)
         }
         for variant, server in servers.items():
             if variant.function is not None:

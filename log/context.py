@@ -10,8 +10,7 @@ Without a reason the present layout is the first one and a 00, so bytes of older
 from typing import Final, Literal, TypeAlias, final, get_args
 
 from . import avro
-from .avro import read_long
-from .context_layout import NO_REASON, encoded_context, first_end
+from .context_layout import NO_REASON, depth_of, encoded_context, fields_of, first_end
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore", "undo"]
 
@@ -83,15 +82,7 @@ class Context:
     @property
     def depth(self) -> int:
         """The number of triggers in the chain that led to the request. Each change of a batch is asked for it."""
-        data = self.encoded
-        try:
-            end = first_end(data, 0)
-            byte = data[end - 1]
-        except IndexError as error:
-            raise ValueError(f"not a context: {error!r}") from error
-        if data[end - 2] >= 0x80:  # the depth has several bytes
-            return self.fields()[4]
-        return (byte >> 1) ^ -(byte & 1)
+        return depth_of(self.encoded)
 
     @property
     def reason(self) -> str | None:
@@ -104,17 +95,10 @@ class Context:
         Raises:
             ValueError: The bytes are not a context.
         """
-        data = self.encoded
-        try:
-            request_id, at = avro.read_text(data, 0)
-            invocation_id, at = (None, at + 1) if data[at] == 0 else _read_text(data, at)
-            principal, at = (None, at + 1) if data[at] == 0 else _read_text(data, at)
-            source, at = avro.read_symbol(data, at, SOURCES)
-            depth, at = read_long(data, at)
-            reason, at = (None, at + 1) if data[at] == 0 else _read_text(data, at)
-        except IndexError as error:
-            raise ValueError(f"not a context: {error!r}") from error
-        return request_id, invocation_id, principal, source, depth, reason
+        request_id, invocation_id, principal, source, depth, reason = fields_of(self.encoded)
+        if not 0 <= source < len(SOURCES):
+            raise ValueError(f"an enum has no symbol {source}")
+        return request_id, invocation_id, principal, SOURCES[source], depth, reason
 
     def in_first_layout(self) -> bytes | None:
         """Return the bytes in the first layout; None if that cannot express the reason or the source."""
@@ -136,7 +120,3 @@ class Context:
 
     def __repr__(self) -> str:
         return f"Context{self.fields()}"
-
-
-def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
-    return avro.read_optional(data, at, avro.read_text)

@@ -27,14 +27,15 @@ def record(delivery: Delivery, precision: Precision = "MILLISECOND") -> bytes:
             _HEAD,
             str(UUID(event_id(delivery))).encode(),
             b'","eventName":"',
-            event_name(delivery),
+            event_name(change),
             b'","userIdentity":',
-            _BY_TTL if is_expiry(delivery) else b"null",
+            _BY_TTL if is_expiry(change) else b"null",
             b',"recordFormat":"application/json","tableName":"',
             delivery.table.name.encode(),
             b'","dynamodb":{"ApproximateCreationDateTime":%d'
             % (change.time * 1000 if is_microsecond else change.time),
-            *images(delivery, BOTH),
+            b',"Keys":',
+            *images(change, delivery.table.key, BOTH),
             _MICROSECOND if is_microsecond else b"",
             b'},"eventSource":"aws:dynamodb"}',
         )

@@ -23,7 +23,7 @@ def event(changes: Iterable[Delivery]) -> bytes:
 
 
 def record(delivery: Delivery) -> bytes:
-    expiry = _BY_TTL if is_expiry(delivery) else b""
+    expiry = _BY_TTL if is_expiry(delivery.change) else b""
     return record_with(delivery, b',"eventSourceARN":"%b"%b' % (delivery.table.stream_arn.encode(), expiry))
 
 

@@ -9,17 +9,12 @@ Items are DynamoDB JSON. `old` or `new` is null if the item did not or does not 
 text because few JSON parsers keep 27 digits.
 """
 
-from typing import Final
+from functools import lru_cache
 
 import orjson
 
 from ...model.descriptions import stream_label
 from .table_view import Delivery, operation
-
-_LINE: Final = (
-    b'{"table":"%b","op":"%b","keys":%b,"old":%b,"new":%b,"number":"%d","position":"%b","time":"%bZ","tx":%b,'
-    b'"principal":%b,"requestId":%b,"source":"%b","depth":%d,"replay":%b}'
-)
 
 
 def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
@@ -27,19 +22,45 @@ def plain(delivery: Delivery, *, replay: bool = False) -> bytes:
     change, _, table, _ = delivery
     request_id, _, principal, source, depth, _ = change.context.fields()
     tx = change.tx
-    return _LINE % (
-        table.name.encode(),
-        operation(change).encode(),
-        table.key.write(change.pk, change.sk),
-        change.old or b"null",
-        change.new or b"null",
-        delivery.sequence_number,
-        delivery.position.encode(),
-        stream_label(change.time).encode(),
-        b"null" if tx is None else b'{"id":"%b","n":%d,"of":%d}' % (tx.id.encode(), tx.n, tx.of),
-        b"null" if principal is None else orjson.dumps(principal),
-        orjson.dumps(request_id),
-        source.encode(),
-        depth,
-        b"true" if replay else b"false",
+    return b"".join(
+        (
+            b'{"table":"',
+            table.name.encode(),
+            b'","op":"',
+            operation(change).encode(),
+            b'","keys":',
+            table.key.write(change.pk, change.sk),
+            b',"old":',
+            change.old or b"null",
+            b',"new":',
+            change.new or b"null",
+            b',"number":"',
+            b"%d" % delivery.sequence_number,
+            b'","position":"',
+            delivery.position.encode(),
+            b'","time":"',
+            _time(change.time),
+            b"null" if tx is None else b'{"id":"%b","n":%d,"of":%d}' % (tx.id.encode(), tx.n, tx.of),
+            b',"principal":',
+            _principal(principal),
+            b',"requestId":',
+            orjson.dumps(request_id),
+            b',"source":"',
+            source.encode(),
+            b'","depth":',
+            b"%d" % depth,
+            b',"replay":true}' if replay else b',"replay":false}',
+        )
     )
+
+
+@lru_cache(64)
+def _time(time_ms: int) -> bytes:
+    """Return a time up to the next value. The changes of a record have one time, hence the cache."""
+    return b'%bZ","tx":' % stream_label(time_ms).encode()
+
+
+@lru_cache(1024)
+def _principal(name: str | None) -> bytes:
+    """Return the name of a principal as JSON. It is cached, because few principals write."""
+    return orjson.dumps(name)

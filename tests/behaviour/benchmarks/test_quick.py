@@ -45,6 +45,7 @@ LONG = {
         "cost by connections, idle ones beside 32 busy ones",
     ],
     "throttling": ["throttling, 32 connections, pure build"],
+    "readers-instructions": ["readers, 32 connections, pure build"],
     "history": [
         "history",
         "page of 100 items at a random cut",
