@@ -12,7 +12,7 @@ import orjson
 
 from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
-from foldb.server.api.long_answers import Portion
+from foldb.server.api.long_answers import Portion, bytes_of
 from foldb.server.api.operations.streams import STREAMS
 from foldb.server.api.reply import Reply
 from foldb.server.history.reader import LazyReader
@@ -168,7 +168,7 @@ class _Sink:
         self.answers.append(Answer(status, orjson.loads(body or b"{}")))
 
     def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition) -> None:
-        self.answer(reply, 200, b"".join(portions), position)
+        self.answer(reply, 200, b"".join(map(bytes_of, portions)), position)
 
 
 def _raise(error: BaseException) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foldb.server.api.long_answers import LONG_BYTES, array_pieces, portions
+from foldb.server.api.long_answers import LONG_BYTES, array_pieces, bytes_of, portions
 from tests.unit.server.test_connection import Bench, FakeTransport, request
 
 ITEMS = 100
@@ -67,7 +67,7 @@ def until_a_part_is_sent(bench: Bench) -> None:
 )
 def test_portions_have_all_bytes_and_less_than_the_limit(sizes: Sequence[int]) -> None:
     pieces = [bytes([place % 251]) * size for place, size in enumerate(sizes)]
-    found = list(portions(pieces))
+    found = list(map(bytes_of, portions(pieces)))
 
     assert b"".join(pieces) == b"".join(found)
     assert all(len(portion) < LONG_BYTES for portion in found)

@@ -11,7 +11,7 @@ import orjson
 from foldb.log.commands import Position
 from foldb.materializer.partition import ResultPosition
 from foldb.server.api.dispatch import dispatch
-from foldb.server.api.long_answers import Portion
+from foldb.server.api.long_answers import Portion, bytes_of
 from foldb.server.api.reply import Reply
 from foldb.server.history.reader import LazyReader
 from foldb.server.history.thread import HistoryThread
@@ -91,7 +91,7 @@ class _Sink:
         self.answers.append((status, orjson.loads(body) if body else None))
 
     def answer_long(self, reply: Reply, portions: Iterator[Portion], position: ResultPosition | None) -> None:
-        self.answer(reply, 200, b"".join(portions), position)
+        self.answer(reply, 200, b"".join(map(bytes_of, portions)), position)
 
 
 def raise_it(error: BaseException) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from foldb.server.api.dispatch import ADMIN_API, dispatch
-from foldb.server.api.long_answers import Portion
+from foldb.server.api.long_answers import Portion, bytes_of
 from foldb.server.api.reply import Reply
 from tests.unit.materializer.fake_loop import FakeLoop
 
@@ -24,7 +24,7 @@ class Answers:
         self.bodies.append(body)
 
     def answer_long(self, reply: Reply, portions: Iterator[Portion], position: Any) -> None:
-        self.answer(reply, 200, b"".join(portions), position)
+        self.answer(reply, 200, b"".join(map(bytes_of, portions)), position)
 
 
 @contextmanager
