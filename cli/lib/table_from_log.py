@@ -1,16 +1,19 @@
 """Copy a table from the log of another database, such as a backup, which no server serves.
 
-    log of SOURCE ──► refold up to the cut ──► CreateTable, BatchWriteItem ──► compare every item
+    log of SOURCE ──► refold up to the cut, decided transactions ──► CreateTable, BatchWriteItem ──► compare every item
 
-A copy from the server's own log is made by the server. This one is made by the command, with the table in memory.
+A copy from the server's own log is made by the server. This one is made by the command, with the table in memory. The
+states of all partitions at the cut are those of an instant. So a transaction that its coordinator has decided there is
+shown as a live read at an instant shows it, also in a partition that applied it after the cut.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ...log.commands import Cut, Position, Record
-from ...materializer.fold.state import Table
+from ...log.commands import Cut, Delete, Position, Put, Record
+from ...materializer.fold.state import PartitionState, Table
+from ...materializer.fold.transactions.decided import decided_effects
 from ...materializer.foundation import initial_state
 from ...materializer.rebuild import Rebuild
 from ...model.descriptions import describe
@@ -83,6 +86,7 @@ def refold_table(log: SourceLog, session: Session, name: str, as_of: str) -> Pas
     """
     cut = _cut(log, as_of)
     parts = []
+    states = [PartitionState() for _ in range(log.partitions)]
     records = sum(position.offset + 1 - log.begin(position.partition) for position in cut)
     with progress(session.settings, session.output.stderr, "refold", records) as advance:
 
@@ -103,7 +107,20 @@ def refold_table(log: SourceLog, session: Session, name: str, as_of: str) -> Pas
                 hint = "" if last is None else f"; it existed until @{last}: give --as-of {last}"
                 raise CommandError(f"there is no table {name} at @{place}{hint}", ExitCode.NOT_FOUND)
             parts.append(table)
+            states[position.partition] = work.state
+            work.state.tables = {table.definition.id: table}  # the others are not needed
+    for position, table in zip(cut, parts, strict=True):
+        _lay_decided(table, states, position.partition)
     return PastTable(Cut(tuple(cut)).text(log.partitions), parts)
+
+
+def _lay_decided(table: Table, states: Sequence[PartitionState], partition: int) -> None:
+    """Put and remove the items of transactions that are decided, and not applied in this partition."""
+    for _, effect in decided_effects(states, partition, table.definition.id):
+        if isinstance(effect, Put):
+            table.items.put(effect.pk, effect.sk, (effect.item, effect.size))
+        elif isinstance(effect, Delete):
+            table.items.remove(effect.pk, effect.sk)
 
 
 def _cut(log: SourceLog, as_of: str) -> list[Position]:

@@ -52,6 +52,24 @@ BUGS = [
         DECIDED,
     ),
     bug(
+        "a restore from a log misses a transaction that was decided at the cut",
+        """
+@ cli/lib/table_from_log.py
+-        _lay_decided(table, states, position.partition)
++        pass
+""",
+        "tests/unit/cli/test_table_from_log.py",
+    ),
+    bug(
+        "a restore from a log keeps an item that a decided transaction deletes",
+        """
+@ cli/lib/table_from_log.py
+-            table.items.remove(effect.pk, effect.sk)
++            pass
+""",
+        "tests/unit/cli/test_table_from_log.py",
+    ),
+    bug(
         "a difference misses an item that a decided transaction lays over the cut",
         """
 @ materializer/history/differences.py
