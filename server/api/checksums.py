@@ -16,17 +16,20 @@ _X_8: Final = 1 << 23  # for one byte
 
 
 class SummedText:
-    """A part of answers, with its sum."""
+    """A part of answers, which is summed at its first use."""
 
     __slots__ = ("_factor", "_sum", "data")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._sum = crc32(data)
-        self._factor = _product(_power(len(data) & ~0xFF), _power(len(data) & 0xFF))
+        self._sum = self._factor = 0
 
     def sum_after(self, before: int) -> int:
         """Return the sum of a text and this part; `before` is the sum of the text."""
+        if not self._factor:  # which is never 0
+            self._sum = crc32(self.data)
+            size = len(self.data)
+            self._factor = _product(_power(size & ~0xFF), _power(size & 0xFF))
         return _product(before, self._factor) ^ self._sum
 
 

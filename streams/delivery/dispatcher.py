@@ -270,8 +270,11 @@ class Dispatcher:
         passes, grouping, partition = self._filter, self._grouping, source.partition
         dropped = 0
         passed: list[Delivery] = []
+        stream = view = None
         for change in changes:
-            view = self._views.get((change.table, change.stream)) or self._view(change)
+            if view is None or change.stream != stream:  # else as for the change before: a source has one table
+                stream = change.stream
+                view = self._views.get((change.table, stream)) or self._view(change)
             delivery = Delivery(change, partition, view, source.snapshot if change.is_read else 0)
             is_passed = passes is None or passes(delivery)
             dropped += not is_passed
@@ -290,10 +293,14 @@ class Dispatcher:
     def _queue(self, deliveries: Sequence[Delivery]) -> None:
         """Append changes to the lanes of their partition keys."""
         first_lane, lane_of = self._first_lane, self._policy.lane_of
-        for each in deliveries:
-            lane_id = first_lane[each.partition] + lane_of(each.change.pk)
-            self._lanes[lane_id].queue.append(each)
-            self._lanes_to_wake.add(lane_id)
+        if len(self._lanes) == 1 and deliveries:
+            self._lanes[0].queue.extend(deliveries)
+            self._lanes_to_wake.add(0)
+        else:
+            for each in deliveries:
+                lane_id = first_lane[each.partition] + lane_of(each.change.pk)
+                self._lanes[lane_id].queue.append(each)
+                self._lanes_to_wake.add(lane_id)
         self._ahead += len(deliveries)
         self._ahead_bytes += _size(deliveries)
 

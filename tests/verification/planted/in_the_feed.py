@@ -171,9 +171,9 @@ BUGS = [
         "the changes of a key go to several lanes",
         """
 @ streams/delivery/dispatcher.py
--            lane_id = first_lane[each.partition] + lane_of(each.change.pk)
-+            lane_id = first_lane[each.partition]
-+            lane_id += (each.change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
+-                lane_id = first_lane[each.partition] + lane_of(each.change.pk)
++                lane_id = first_lane[each.partition]
++                lane_id += (each.change.sequence_number >> 8) * 7919 % 8191 % self._policy.lanes
 """,
         DISPATCHER,
     ),
