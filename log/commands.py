@@ -42,8 +42,20 @@ class Position:
 
     partition: int
     offset: int
-    index: int | None = None
-    time_ms: int | None = field(default=None, compare=False, repr=False)
+    index: int | None
+    time_ms: int | None = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        partition: int,
+        offset: int,
+        index: int | None = None,
+        time_ms: int | None = None,
+    ) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.index = index
+        self.time_ms = time_ms
 
     def text(self, partitions: int = 1) -> str:
         """Return the text form, as used by the command line and the header `x-foldb-position`.
@@ -90,12 +102,28 @@ class Expression:
     the BLAKE2b-128 of the item's canonical bytes in hexadecimal, or empty if no item may exist.
     """
 
-    condition: str | None = None
-    update: str | None = None
-    names: dict[str, str] | None = None
-    values: dict[str, Value] | None = None
-    dialect: Dialect = "expression"
-    plan: Plan | None = field(default=None, compare=False, repr=False)
+    condition: str | None
+    update: str | None
+    names: dict[str, str] | None
+    values: dict[str, Value] | None
+    dialect: Dialect
+    plan: Plan | None = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        condition: str | None = None,
+        update: str | None = None,
+        names: dict[str, str] | None = None,
+        values: dict[str, Value] | None = None,
+        dialect: Dialect = "expression",
+        plan: Plan | None = None,
+    ) -> None:
+        self.condition = condition
+        self.update = update
+        self.names = names
+        self.values = values
+        self.dialect = dialect
+        self.plan = plan
 
 
 @dataclass(slots=True)
@@ -108,10 +136,34 @@ class Put:
     item: bytes
     size: int
     context: Context
-    expression: Expression | None = None
-    returns: Returns = "NONE"
-    show_refused: bool = False  # ReturnValuesOnConditionCheckFailure = ALL_OLD
-    parsed: Item | None = field(default=None, compare=False, repr=False)
+    expression: Expression | None
+    returns: Returns
+    show_refused: bool  # ReturnValuesOnConditionCheckFailure = ALL_OLD
+    parsed: Item | None = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        item: bytes,
+        size: int,
+        context: Context,
+        expression: Expression | None = None,
+        returns: Returns = "NONE",
+        show_refused: bool = False,
+        parsed: Item | None = None,
+    ) -> None:
+        self.table = table
+        self.pk = pk
+        self.sk = sk
+        self.item = item
+        self.size = size
+        self.context = context
+        self.expression = expression
+        self.returns = returns
+        self.show_refused = show_refused
+        self.parsed = parsed
 
 
 @dataclass(slots=True)
@@ -122,9 +174,27 @@ class Update:
     pk: bytes
     sk: bytes
     context: Context
-    expression: Expression | None = None
-    returns: Returns = "NONE"
-    show_refused: bool = False
+    expression: Expression | None
+    returns: Returns
+    show_refused: bool
+
+    def __init__(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        context: Context,
+        expression: Expression | None = None,
+        returns: Returns = "NONE",
+        show_refused: bool = False,
+    ) -> None:
+        self.table = table
+        self.pk = pk
+        self.sk = sk
+        self.context = context
+        self.expression = expression
+        self.returns = returns
+        self.show_refused = show_refused
 
 
 @dataclass(slots=True)
@@ -135,9 +205,27 @@ class Delete:
     pk: bytes
     sk: bytes
     context: Context
-    expression: Expression | None = None
-    returns: Returns = "NONE"
-    show_refused: bool = False
+    expression: Expression | None
+    returns: Returns
+    show_refused: bool
+
+    def __init__(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        context: Context,
+        expression: Expression | None = None,
+        returns: Returns = "NONE",
+        show_refused: bool = False,
+    ) -> None:
+        self.table = table
+        self.pk = pk
+        self.sk = sk
+        self.context = context
+        self.expression = expression
+        self.returns = returns
+        self.show_refused = show_refused
 
 
 @dataclass(slots=True)

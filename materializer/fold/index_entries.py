@@ -43,6 +43,22 @@ class IndexUpdate:
     units: int
     old_entry: Stored | None
 
+    def __init__(
+        self,
+        index: Index,
+        old_key: EntryKey | None,
+        new_key: EntryKey | None,
+        entry: Stored | None,
+        units: int,
+        old_entry: Stored | None,
+    ) -> None:
+        self.index = index
+        self.old_key = old_key
+        self.new_key = new_key
+        self.entry = entry
+        self.units = units
+        self.old_entry = old_entry
+
 
 def entry_key(index: Index, item: Item, pk: bytes, sk: bytes) -> EntryKey | None:
     """Return the key of the entry of `item`, whose table key is (pk, sk); None if it has no entry."""

@@ -53,11 +53,41 @@ class Change:
     sequence_number: int
     time: int
     context: Context
-    tx: Tx | None = None
-    stream: int = 0
-    is_read: bool = False
-    old_size: int = field(default=0, compare=False)
-    new_size: int = field(default=0, compare=False)
+    tx: Tx | None
+    stream: int
+    is_read: bool
+    old_size: int = field(compare=False)
+    new_size: int = field(compare=False)
+
+    def __init__(
+        self,
+        table: int,
+        pk: bytes,
+        sk: bytes,
+        old: bytes | None,
+        new: bytes | None,
+        sequence_number: int,
+        time: int,
+        context: Context,
+        tx: Tx | None = None,
+        stream: int = 0,
+        is_read: bool = False,
+        old_size: int = 0,
+        new_size: int = 0,
+    ) -> None:
+        self.table = table
+        self.pk = pk
+        self.sk = sk
+        self.old = old
+        self.new = new
+        self.sequence_number = sequence_number
+        self.time = time
+        self.context = context
+        self.tx = tx
+        self.stream = stream
+        self.is_read = is_read
+        self.old_size = old_size
+        self.new_size = new_size
 
 
 @dataclass(slots=True)
@@ -65,8 +95,18 @@ class Units:
     """Write units of one item command: the table's (those of its LSIs listed in `local`), and each GSI's."""
 
     table: int
-    local: dict[str, int] | None = None
-    glob: dict[str, int] | None = None
+    local: dict[str, int] | None
+    glob: dict[str, int] | None
+
+    def __init__(
+        self,
+        table: int,
+        local: dict[str, int] | None = None,
+        glob: dict[str, int] | None = None,
+    ) -> None:
+        self.table = table
+        self.local = local
+        self.glob = glob
 
     @property
     def half_units(self) -> int:
@@ -88,12 +128,38 @@ class Applied:
     new: Stored | None
     sequence_number: int
     time: int
-    attributes: bytes | None = None
-    collection_size: int | None = None
-    local: dict[str, int] | None = None
-    glob: dict[str, int] | None = None
-    twice: bool = False  # a transaction doubles the table's units
-    replayed_units: int = 0  # units of an action of a replayed transaction, which only reads
+    attributes: bytes | None
+    collection_size: int | None
+    local: dict[str, int] | None
+    glob: dict[str, int] | None
+    twice: bool  # a transaction doubles the table's units
+    replayed_units: int  # units of an action of a replayed transaction, which only reads
+
+    def __init__(
+        self,
+        action: Action,
+        old: Stored | None,
+        new: Stored | None,
+        sequence_number: int,
+        time: int,
+        attributes: bytes | None = None,
+        collection_size: int | None = None,
+        local: dict[str, int] | None = None,
+        glob: dict[str, int] | None = None,
+        twice: bool = False,
+        replayed_units: int = 0,
+    ) -> None:
+        self.action = action
+        self.old = old
+        self.new = new
+        self.sequence_number = sequence_number
+        self.time = time
+        self.attributes = attributes
+        self.collection_size = collection_size
+        self.local = local
+        self.glob = glob
+        self.twice = twice
+        self.replayed_units = replayed_units
 
     @property
     def units(self) -> Units:

@@ -25,16 +25,50 @@ class QueryRequest:
     pk: bytes
     low: bytes
     high: bytes | None
-    forward: bool = True
-    start: bytes | None = None
-    limit: int | None = None
-    consistent: bool = False
-    plan: Plan | None = None
-    values: dict[str, Value] | None = None
-    count_only: bool = False
-    all_attributes: bool = False  # Select=ALL_ATTRIBUTES: an LSI fetches attributes that it does not project
-    source: dict[str, Any] | None = None
-    fresh: bool = False
+    forward: bool
+    start: bytes | None
+    limit: int | None
+    consistent: bool
+    plan: Plan | None
+    values: dict[str, Value] | None
+    count_only: bool
+    all_attributes: bool  # Select=ALL_ATTRIBUTES: an LSI fetches attributes that it does not project
+    source: dict[str, Any] | None
+    fresh: bool
+
+    def __init__(
+        self,
+        table: int,
+        index: str | None,
+        pk: bytes,
+        low: bytes,
+        high: bytes | None,
+        forward: bool = True,
+        start: bytes | None = None,
+        limit: int | None = None,
+        consistent: bool = False,
+        plan: Plan | None = None,
+        values: dict[str, Value] | None = None,
+        count_only: bool = False,
+        all_attributes: bool = False,
+        source: dict[str, Any] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.pk = pk
+        self.low = low
+        self.high = high
+        self.forward = forward
+        self.start = start
+        self.limit = limit
+        self.consistent = consistent
+        self.plan = plan
+        self.values = values
+        self.count_only = count_only
+        self.all_attributes = all_attributes
+        self.source = source
+        self.fresh = fresh
 
 
 @dataclass(slots=True)
@@ -82,8 +116,32 @@ class Page:
     scanned: int
     last: bytes | None
     table_half_units: int
-    index_half_units: int = 0
-    size: int = 0
-    weight: int = 0
-    tail: bytes | None = None
-    full: bool = False
+    index_half_units: int
+    size: int
+    weight: int
+    tail: bytes | None
+    full: bool
+
+    def __init__(
+        self,
+        items: list[bytes],
+        count: int,
+        scanned: int,
+        last: bytes | None,
+        table_half_units: int,
+        index_half_units: int = 0,
+        size: int = 0,
+        weight: int = 0,
+        tail: bytes | None = None,
+        full: bool = False,
+    ) -> None:
+        self.items = items
+        self.count = count
+        self.scanned = scanned
+        self.last = last
+        self.table_half_units = table_half_units
+        self.index_half_units = index_half_units
+        self.size = size
+        self.weight = weight
+        self.tail = tail
+        self.full = full

@@ -11,7 +11,7 @@ are served between two portions, and all portions see the state at one position 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -19,7 +19,6 @@ from ...expressions import Plan
 from ...log.commands import Check
 from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
-from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN, Limits
 from ...model.values import dump, load
 from .read_requests import Page, QueryRequest, ScanRequest
@@ -72,18 +71,20 @@ def _wrong_segment_start(request: ScanRequest) -> ValidationError:
 _Entry: TypeAlias = tuple[Any, ...]
 
 
-@dataclass(slots=True)
 class _Evaluated:
     """The page so far, up to and including the entry `tail`; `goes_on` if the range has more entries."""
 
-    items: list[bytes] = field(default_factory=list)
-    scanned: int = 0
-    size: int = 0
-    fetched_half_units: int = 0
-    weight: int = 0
-    work: int = 0
-    tail: _Entry | None = None
-    goes_on: bool = False
+    __slots__ = ("fetched_half_units", "goes_on", "items", "scanned", "size", "tail", "weight", "work")
+
+    def __init__(self) -> None:
+        self.items: list[bytes] = []
+        self.scanned = 0
+        self.size = 0
+        self.fetched_half_units = 0
+        self.weight = 0
+        self.work = 0
+        self.tail: _Entry | None = None
+        self.goes_on = False
 
 
 class PageReader:

@@ -45,7 +45,19 @@ class Decision:
     old: Stored | None
     new: Stored | None
     index_updates: list[IndexUpdate]
-    attributes: bytes | None = None
+    attributes: bytes | None
+
+    def __init__(
+        self,
+        old: Stored | None,
+        new: Stored | None,
+        index_updates: list[IndexUpdate],
+        attributes: bytes | None = None,
+    ) -> None:
+        self.old = old
+        self.new = new
+        self.index_updates = index_updates
+        self.attributes = attributes
 
 
 def decide(table: Table, action: Action, limits: Limits, level: int) -> Decision | Refused:

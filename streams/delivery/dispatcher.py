@@ -272,7 +272,8 @@ class Dispatcher:
         passed: list[Delivery] = []
         stream = view = None
         for change in changes:
-            if view is None or change.stream != stream:  # else as for the change before: a source has one table
+            # A source has one table, so the view is that of the change before if the stream is the same.
+            if view is None or change.stream != stream:
                 stream = change.stream
                 view = self._views.get((change.table, stream)) or self._view(change)
             delivery = Delivery(change, partition, view, source.snapshot if change.is_read else 0)
