@@ -4,8 +4,9 @@ Thirty-two connections send a put each, and wait until all are answered. Each pu
 themselves by puts and not by time, because a server takes fifty times as long under valgrind: each reader polls once
 in 4,000 puts, one reader after another. That is four polls a second at 16,000 puts a second, as Lambda polls a shard;
 the Kinesis Client Library polls once a second. A poll reads pages until one is not full. A reader that polled without
-a pause would read more often the less a read costs, so the figure would not fall. The pauses between the calls and
-the checkpoints of a trigger are fifty times as long for the same reason. PYTHONPATH selects another build:
+a pause would read more often the less a read costs, so the figure would not fall. The pauses before the reads and
+the checkpoints of a trigger are 200 times as long, so its calls have full batches however slow the machine is.
+PYTHONPATH selects another build:
 
     PYTHONPATH=build/compiled python -m benchmarks readers-instructions
 """
@@ -31,10 +32,10 @@ _SERVE = """
 import sys
 from foldb.streams.delivery import checkpoints
 from foldb.streams.feed import long_poll
-checkpoints.CHECKPOINT_S *= 50
-long_poll.PAUSE_S *= 50
-long_poll.LOADED_PAUSE_S *= 50
-long_poll.LOADED_RATE /= 50
+checkpoints.CHECKPOINT_S *= 200
+long_poll.PAUSE_S *= 200
+long_poll.LOADED_PAUSE_S *= 200
+long_poll.LOADED_RATE /= 200
 from foldb.cli import run
 sys.argv[0] = "foldb"
 run()
@@ -59,7 +60,7 @@ def measure(options: Options) -> None:
 
 
 def _slowed(peer: Peer, folder: Path) -> Peer:
-    """Return a peer whose instructions are counted, and whose pauses are as many puts long as without valgrind."""
+    """Return a peer whose instructions are counted, and whose pauses are longer."""
 
     def command(port: int, data: Path) -> list[str]:
         words = peer.command(port, data)
