@@ -62,7 +62,7 @@ class RecordRun:
         for each in records:
             end += 1 + len(each)
             self.ends.append(end)
-        self.text = SummedText(b"," + b",".join(records))
+        self.text = SummedText(b",".join((b"", *records)))
 
     @property
     def first(self) -> int:
