@@ -21,7 +21,6 @@ HOT = (
     "log/binary.py",
     "log/codec.py",
     "log/commands.py",
-    "log/context.py",
     "log/context_layout.py",
     "materializer/consistent_partition.py",
     "materializer/fold/**/*.py",

@@ -42,7 +42,7 @@ class Context:
     @staticmethod
     def of(encoded: bytes) -> "Context":
         """Return the context with these bytes in the present layout, without decoding them."""
-        context: Context = Context.__new__(Context)
+        context: Context = object.__new__(Context)
         context.encoded = encoded
         return context
 
