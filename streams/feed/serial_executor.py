@@ -34,16 +34,24 @@ class InlineExecutor:
 
 
 class ThreadExecutor:
-    """Runs jobs in a thread, which starts with the first job."""
+    """Runs jobs in a thread, which starts with the first job.
+
+    A job that is submitted after `close` is run at once: it closes what a job before had opened, and the loop may end
+    before a thread could return its outcome.
+    """
 
     def __init__(self, name: str, deliver: Deliver) -> None:
         self._name = name
         self._deliver = deliver
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     def submit(self, job: Callable[[], T], on_done: Callable[[T | Exception], None]) -> None:
         """Queue the job; `on_done` is called on the loop."""
+        if self._is_closed:
+            on_done(outcome_of(job))
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -56,6 +64,7 @@ class ThreadExecutor:
 
     def close(self) -> None:
         """Wait until all jobs are done, and end the thread."""
+        self._is_closed = True
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
