@@ -66,7 +66,9 @@ def define(state: PartitionState, command: DefineTable, sequence_number: int) ->
     definition = _with_own_label(state, definition)
     state.install(definition, sequence_number)
     if state.partitions > 1:
-        _roll_out(state, definition, sequence_number, delayed=command.settle)
+        # An ACTIVE table has no Settle to wait for, though a filled index may be under way.
+        is_delayed = command.settle and definition.status != "ACTIVE"
+        _roll_out(state, definition, sequence_number, delayed=is_delayed)
     elif not command.settle and definition.status != "ACTIVE":
         settle_here(state, definition, sequence_number)
     return outcomes.TableDefined(definition)

@@ -66,6 +66,24 @@ def test_a_delay_of_a_table_is_over_once_for_all() -> None:
     assert ("CREATING", "ACTIVE") == (before, table.definition.status)
 
 
+def test_an_index_is_filled_beside_a_command_with_a_delay() -> None:
+    """All parts are filled, and the command comes before every partition has the definition that says so."""
+    database = Database(table_delay=5.0)
+    database.do(0, define("CreateTable", 0, table_request("Orders"), settle=True))
+    [table] = database.catalog.tables.values()
+    database.loop.advance(6)
+    number = table.definition.id
+    database.submit(0, define("UpdateTable", number, ADD_BY_COLOUR))
+    while not database.catalog.rollout.pending or database.catalog.rollout.filled.get(2) != [1, 2]:
+        database.loop.turn()
+    expiry = {"AttributeName": "at", "Enabled": True}
+
+    database.submit(0, define("UpdateTimeToLive", number, {"TimeToLiveSpecification": expiry}, settle=True))
+    database.loop.advance(60)
+
+    assert ["ACTIVE"] == [index.status for index in table.definition.indexes]
+
+
 def test_an_index_receives_entries_of_other_partitions() -> None:
     database = Database(data=3)
     table = database.create(**BY_COLOUR)
