@@ -36,7 +36,7 @@ class InlineExecutor:
 class ThreadExecutor:
     """Runs jobs in a thread, which starts with the first job.
 
-    A job that is submitted after `close` is run at once: it closes what a job before had opened, and the loop may end
+    A job that is submitted after `close` is run at once: it closes the files of a job before it, and the loop may end
     before a thread could return its outcome.
     """
 
