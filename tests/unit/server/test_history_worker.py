@@ -11,7 +11,7 @@ from tests.unit.materializer.fake_loop import FakeLoop
 
 
 class Behind:
-    """A history that has always more to fold. It fails once if it is told to."""
+    """A history with a log that never ends. A test sets `error`, which the next fold raises once."""
 
     def __init__(self, partition_id: int, folded: list[int]) -> None:
         self._partition_id = partition_id
