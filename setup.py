@@ -21,7 +21,7 @@ HOT = (
     "log/binary.py",
     "log/codec.py",
     "log/commands.py",
-    "log/context_layout.py",
+    "log/context.py",
     "materializer/consistent_partition.py",
     "materializer/fold/**/*.py",
     "materializer/history/attribution.py",

@@ -26,7 +26,7 @@ import orjson
 from kafka import TopicPartition
 
 from foldb.log.codec import CURRENT, MARKER, encode_entry
-from foldb.log.commands import Context, DefineTable, Entry
+from foldb.log.commands import DefineTable, Entry, new_context
 from foldb.log.kafka import KafkaLog
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.gc_tuning import short_pauses
@@ -211,7 +211,7 @@ async def _open(address: str) -> tuple[KafkaLog, ReplicatedWorker]:
     await ready
     made = loop.create_future()
     request = orjson.dumps(_TABLE)
-    define = DefineTable("CreateTable", 0, request, str(uuid.uuid4()), Context("0" * 52, None, "fake"))
+    define = DefineTable("CreateTable", 0, request, str(uuid.uuid4()), new_context("0" * 52, None, "fake"))
     worker.submit(define, len(request), lambda *_: made.set_result(None))
     await made
     return log, worker

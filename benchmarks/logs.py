@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from foldb.log.commands import Command, Context, DefineTable, Entry, Expression, Put, Update
+from foldb.log.commands import Command, DefineTable, Entry, Expression, Put, Update, new_context
 from foldb.log.kafka import KafkaLog
 from foldb.log.local import LocalLog
 from foldb.log.log import Appended, Log
@@ -29,7 +29,7 @@ from .requests import TABLE, Client, item
 _ENTRY_COMMANDS = 128
 _UNDER_WAY = 64
 FIRST_TABLE = 1
-CONTEXT = Context("0" * 52, None, "fake")
+CONTEXT = new_context("0" * 52, None, "fake")
 
 
 def write(folder: Path, commands: Iterable[Command], port: int, table: dict[str, Any] = TABLE) -> None:

@@ -11,7 +11,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from ..model.values import Item, Value, compare, value_size
+from ..model.values import Item, Value, compare, type_of, value_size
 from .tree import Call, Operand, Path, Reference
 
 Bound: TypeAlias = Mapping[str, Value]
@@ -75,7 +75,7 @@ def _size_reader(read: OperandReader) -> OperandReader:
 
 def ordered(left: Value, right: Value) -> int | None:
     """Compare by DynamoDB's order: negative, zero or positive; None for values without an order."""
-    type_name = next(iter(left))
+    type_name = type_of(left)
     return compare(left, right) if type_name in right and type_name in _ORDERED else None
 
 

@@ -13,8 +13,8 @@ from ..model.values import Value
 from .tokens import ALIAS, NAME, NUMBER, REFERENCE, ExpressionToken, is_reserved, tokenize
 from .tree import Call, Operand, Path, Reference
 
-Names: TypeAlias = Mapping[str, str] | None
-Values: TypeAlias = Mapping[str, Value] | None
+Names: TypeAlias = dict[str, str] | None
+Values: TypeAlias = dict[str, Value] | None
 
 _HIGHEST_INDEX: Final = 2**31 - 1
 _UNSIZED: Final = (

@@ -101,14 +101,20 @@ def compile(  # noqa: A001  # the agreed name
         ValidationError: An expression is invalid, on its own or with its names and values.
     """
     texts = (update, condition, key_condition, filter, projection)
-    key = (
-        texts,
-        None if names is None else (tuple(names), tuple(names.values())),
-        None
-        if values is None
-        else (tuple(values), tuple(map(next, map(iter, values.values())))),  # each value's only member
-        limits.name,
-    )
+    # One flat tuple is hashed and compared in half the time of nested ones.
+    parts: list[str | int | None] = [*texts, limits.name]
+    if names is not None:
+        parts.append(len(names))
+        for name, meaning in names.items():
+            parts.append(name)
+            parts.append(meaning)
+    if values is not None:
+        parts.append(-1)  # the names have ended, or there are none
+        for name, value in values.items():
+            parts.append(name)
+            for tag in value:  # the only one
+                parts.append(tag)
+    key = tuple(parts)
     plan = _PLANS.get(key)
     if plan is None:
         plan = _compile(texts, names, values, limits)

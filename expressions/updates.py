@@ -10,7 +10,7 @@ from binascii import a2b_base64
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 from ..model import numbers
 from ..model.errors import ValidationError
@@ -50,11 +50,15 @@ _NO_ITEM: Final[Item] = {}
 _FEW: Final = 64
 
 
-class Updated(NamedTuple):
+@final
+class Updated:
     """An item after an update, and the target paths of the update."""
 
-    item: Item
-    touched: CompiledProjection
+    __slots__ = ("item", "touched")
+
+    def __init__(self, item: Item, touched: CompiledProjection) -> None:
+        self.item = item
+        self.touched = touched
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +231,10 @@ class _Rebuild:
 
 def _breadth(value: Value) -> int:
     """Return the number of elements of a list or a set, a lower bound of its size: an update could make billions."""
-    (content,) = value.values()
-    return len(content) if type(content) is list else 0
+    for content in value.values():
+        if type(content) is list:
+            return len(content)
+    return 0
 
 
 def _remove(_item: Item, _values: Bound, _old: Value | None) -> None:

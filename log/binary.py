@@ -38,7 +38,7 @@ from .commands import (
     Returns,
     Update,
 )
-from .context_layout import NO_REASON, context_end, first_end
+from .context import NO_REASON, context_end, first_end
 from .schema_files import ATTRIBUTES, CURRENT, FIRST_LAYOUT, command_union, message_union
 
 K = TypeVar("K")
@@ -350,12 +350,12 @@ def _action_writers(
 def read_context(data: bytes, at: int) -> tuple[Context, int]:
     """Decode a context in the present layout."""
     end = context_end(data, at)
-    return Context.of(data[at:end]), end
+    return Context(data[at:end]), end
 
 
 def _read_first_context(data: bytes, at: int) -> tuple[Context, int]:
     end = first_end(data, at)
-    return Context.of(data[at:end] + NO_REASON), end
+    return Context(data[at:end] + NO_REASON), end
 
 
 def _put_reader(read_context: ContextReader) -> FieldReader:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from . import binary, commands
-from .commands import Context, Entry, Expression, LoadedItem
+from .commands import Entry, Expression, LoadedItem, new_context
 from .schema_files import (
     ATTRIBUTES,
     CURRENT,
@@ -151,7 +151,7 @@ def _build(name: str, fields: dict[str, Any]) -> Any:
     kind = name.removeprefix("foldb.log.")
     names = ATTRIBUTES.get(kind, {})
     if "context" in fields:
-        fields["context"] = Context(**fields["context"])
+        fields["context"] = new_context(**fields["context"])
     if fields.get("expression") is not None:
         fields["expression"] = _build_expression(fields["expression"])
     if "actions" in fields:

@@ -9,55 +9,31 @@ Without a reason the present layout is the first one and a 00, so bytes of older
 
 from typing import Final, Literal, TypeAlias, final, get_args
 
-from . import avro
-from .context_layout import NO_REASON, depth_of, encoded_context, fields_of, first_end
+from .avro import long, optional_text, read_long, read_text, skip_sized
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore", "undo"]
 
 # The log stores an enum as the index of its symbol in the schema. Add symbols at the end only.
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 _SOURCE_INDEXES: Final = {source: index for index, source in enumerate(SOURCES)}
-_FIRST_SOURCES: Final = b"".join(avro.long(_SOURCE_INDEXES[source]) for source in SOURCES[:4])
+_VALUE: Final = 2
+"""The branch of an optional field that has a value, as Avro encodes it."""
+NO_REASON: Final = b"\0"
+_FIRST_SOURCES: Final = b"".join(long(_SOURCE_INDEXES[source]) for source in SOURCES[:4])
 
 
 @final
 class Context:
-    """The origin of a request: its ids, its principal, the kind of its client and its reason."""
+    """The origin of a request: its ids, its principal, the kind of its client and its reason.
+
+    Args:
+        encoded: The bytes in the present layout, which are not decoded here.
+    """
 
     __slots__ = ("encoded",)
 
-    def __init__(
-        self,
-        request_id: str,
-        invocation_id: str | None = None,
-        principal: str | None = None,
-        source: Source = "api",
-        depth: int = 0,
-        reason: str | None = None,
-    ) -> None:
-        self.encoded = encoded_context(
-            request_id, invocation_id, principal, _SOURCE_INDEXES[source], depth, reason
-        )
-
-    @staticmethod
-    def of(encoded: bytes) -> "Context":
-        """Return the context with these bytes in the present layout, without decoding them."""
-        context: Context = object.__new__(Context)
-        context.encoded = encoded
-        return context
-
-    @staticmethod
-    def of_either(encoded: bytes) -> "Context":
-        """Return the context with these bytes in either layout, as dumps and nodes of the release before have them.
-
-        Raises:
-            ValueError: The bytes are not a context.
-        """
-        try:
-            is_first = first_end(encoded, 0) == len(encoded)
-        except IndexError as error:
-            raise ValueError(f"not a context: {error!r}") from error
-        return Context.of(encoded + NO_REASON if is_first else encoded)
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
 
     @property
     def request_id(self) -> str:
@@ -82,7 +58,15 @@ class Context:
     @property
     def depth(self) -> int:
         """The number of triggers in the chain that led to the request. Each change of a batch is asked for it."""
-        return depth_of(self.encoded)
+        encoded = self.encoded
+        try:
+            end = first_end(encoded, 0)
+            byte = encoded[end - 1]
+        except IndexError as error:
+            raise ValueError(f"not a context: {error!r}") from error
+        if encoded[end - 2] >= 0x80:  # the depth has several bytes
+            return self.fields()[4]
+        return (byte >> 1) ^ -(byte & 1)
 
     @property
     def reason(self) -> str | None:
@@ -95,7 +79,16 @@ class Context:
         Raises:
             ValueError: The bytes are not a context.
         """
-        request_id, invocation_id, principal, source, depth, reason = fields_of(self.encoded)
+        data = self.encoded
+        try:
+            request_id, at = read_text(data, 0)
+            invocation_id, at = _read_optional(data, at)
+            principal, at = _read_optional(data, at)
+            source, at = read_long(data, at)
+            depth, at = read_long(data, at)
+            reason, at = _read_optional(data, at)
+        except IndexError as error:
+            raise ValueError(f"not a context: {error!r}") from error
         if not 0 <= source < len(SOURCES):
             raise ValueError(f"an enum has no symbol {source}")
         return request_id, invocation_id, principal, SOURCES[source], depth, reason
@@ -120,3 +113,90 @@ class Context:
 
     def __repr__(self) -> str:
         return f"Context{self.fields()}"
+
+
+def new_context(
+    request_id: str,
+    invocation_id: str | None = None,
+    principal: str | None = None,
+    source: Source = "api",
+    depth: int = 0,
+    reason: str | None = None,
+) -> Context:
+    """Return the context of a new command."""
+    request = request_id.encode()
+    return Context(
+        b"%b%b%b%b%b%b%b"
+        % (
+            long(len(request)),
+            request,
+            optional_text(invocation_id),
+            optional_text(principal),
+            long(_SOURCE_INDEXES[source]),
+            long(depth),
+            NO_REASON if reason is None else optional_text(reason),
+        )
+    )
+
+
+def either_context(encoded: bytes) -> Context:
+    """Return the context with these bytes in either layout, as dumps and nodes of the release before have them.
+
+    Raises:
+        ValueError: The bytes are not a context.
+    """
+    try:
+        is_first = first_end(encoded, 0) == len(encoded)
+    except IndexError as error:
+        raise ValueError(f"not a context: {error!r}") from error
+    return Context(encoded + NO_REASON if is_first else encoded)
+
+
+def context_end(data: bytes, at: int) -> int:
+    """Return the index after a context in the present layout.
+
+    Raises:
+        ValueError: The bytes are not a context.
+    """
+    end = first_end(data, at)
+    if data[end] == 0:
+        return end + 1
+    if data[end] == _VALUE:
+        return skip_sized(data, end + 1)
+    raise ValueError(f"a union of two has no branch {data[end] >> 1}")
+
+
+def first_end(data: bytes, at: int) -> int:
+    """Return the index after the fields of the first layout."""
+    length = data[at]
+    at = at + 1 + (length >> 1) if length < 0x80 else skip_sized(data, at)
+    # The invocation id, then the principal: a loop takes a tenth longer, for each command of a refold.
+    branch = data[at]
+    if branch == 0:
+        at += 1
+    elif branch == _VALUE:
+        length = data[at + 1]
+        at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
+    else:
+        raise ValueError(f"a union of two has no branch {branch >> 1}")
+    branch = data[at]
+    if branch == 0:
+        at += 1
+    elif branch == _VALUE:
+        length = data[at + 1]
+        at = at + 2 + (length >> 1) if length < 0x80 else skip_sized(data, at + 1)
+    else:
+        raise ValueError(f"a union of two has no branch {branch >> 1}")
+    if data[at] < 0x80 and data[at + 1] < 0x80:
+        return at + 2
+    _, at = read_long(data, at)
+    return read_long(data, at)[1]
+
+
+def _read_optional(data: bytes, at: int) -> tuple[str | None, int]:
+    branch = data[at]
+    if branch == 0:
+        return None, at + 1
+    if branch != _VALUE:
+        raise ValueError(f"a union of two has no branch {branch >> 1}")
+    return read_text(data, at + 1)

@@ -11,7 +11,7 @@ never sees a change that a crash could undo. Clock, disk and loop are arguments;
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 from ..log.commands import (
     Backfill,
@@ -108,10 +108,16 @@ class Observers(Generic[T]):
         return remove
 
 
-class _Queued(NamedTuple):
-    command: Command
-    size: int
-    done: OnOutcome
+@final
+class Queued:
+    """A command that waits for its entry or its outcome, and about how many bytes it has."""
+
+    __slots__ = ("command", "done", "size")
+
+    def __init__(self, command: Command, size: int, done: OnOutcome) -> None:
+        self.command = command
+        self.size = size
+        self.done = done
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +187,9 @@ class Worker:
         self._dispose = dispose
         self._draw_salt = draw_salt
         self._on_fatal = on_fatal
-        self._queue: deque[_Queued] = deque()
+        self._queue: deque[Queued] = deque()
         self._queued_bytes = 0
-        self._in_flight: list[_Queued] = []
+        self._in_flight: list[Queued] = []
         # Transactions over partitions, by number, and the callbacks that wait for their outcome.
         self._started: dict[int, OnOutcome] = {}
         self._is_scheduled = False  # an entry is in flight, or `_append_queued` is scheduled
@@ -253,7 +259,7 @@ class Worker:
         if self.state.unacknowledged_bytes > UNACKNOWLEDGED_BYTES and type(command) in _REFUSABLE:
             done(Failed(ThrottlingError(_THROTTLED)), self.position)
             return
-        self._queue.append(_Queued(command, size, done))
+        self._queue.append(Queued(command, size, done))
         self._queued_bytes += size
         self._schedule()
 
@@ -418,7 +424,7 @@ class Worker:
                         cut = Cut(tuple(sorted((own, *positions))), time_ms)
                         self._reply(done, outcome, cut if positions else own)
 
-    def _answer_failed(self, queued: list[_Queued], error: RequestError) -> None:
+    def _answer_failed(self, queued: list[Queued], error: RequestError) -> None:
         for one in queued:
             self._reply(one.done, Failed(error), self.position)
 
@@ -429,7 +435,7 @@ class Worker:
             # An exception in one client's callback must not keep the others from their answers. The loop reports it.
             self._scheduler.call_soon(_raise, error)
 
-    def _take_in_flight(self) -> list[_Queued]:
+    def _take_in_flight(self) -> list[Queued]:
         """Return the commands in flight, and remove them from the queue's size."""
         settled, self._in_flight = self._in_flight, []
         self._queued_bytes -= sum(one.size for one in settled)
@@ -469,7 +475,7 @@ class Worker:
     def _leave_digest(self, digest: StateDigest) -> None:
         if self._on_drained is None:
             return  # the log has failed since
-        self._queue.append(_Queued(Digest(self.state.next_offset - 1, digest.whole), 0, lambda *_: None))
+        self._queue.append(Queued(Digest(self.state.next_offset - 1, digest.whole), 0, lambda *_: None))
         self._schedule()
 
     def _note(self, entry: Entry) -> None:

@@ -76,8 +76,8 @@ class Slots:
         """Return the slot of a partition key."""
         hashed = self._owner.copy()
         hashed.update(pk)
-        first, second = hashed.digest()[:2]
-        return first << 4 | second >> 4
+        digest = hashed.digest()
+        return digest[0] << 4 | digest[1] >> 4
 
 
 def slot(hash_: int) -> int:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from ...log.commands import Context
+from ...log.commands import new_context
 from ...materializer.fold.outcomes import Change, Tx
 from ...model.errors import RequestError
 from ...model.key_schema import KeyAttribute, KeySchema
@@ -216,7 +216,7 @@ def _delivery(row: Row, nth: int, keys: KeyNames, now_ms: int) -> Delivery:
         None if new is None else dump(new),
         int(row["number"] or sequence_number(nth, 0, 0)),
         now_ms if row["time"] is None else round(datetime.fromisoformat(row["time"]).timestamp() * 1000),
-        Context(
+        new_context(
             row["requestId"] or "", None, row["principal"], row["source"] or "api", int(row["depth"] or 0)
         ),
         None if tx is None else Tx(tx["id"], int(tx["n"]), int(tx["of"])),

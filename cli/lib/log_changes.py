@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ...log.commands import Context, Record
+from ...log.commands import Record, new_context
 from ...materializer.fold.outcomes import Change
 from ...materializer.fold.state import Table
 from ...materializer.foundation import initial_state
@@ -90,7 +90,15 @@ class LogChanges:
                     continue
                 for _, pk, sk, stored in table.items.scan():
                     found = Change(
-                        view.id, pk, sk, None, stored[0], number, state.log_time, Context(""), is_read=True
+                        view.id,
+                        pk,
+                        sk,
+                        None,
+                        stored[0],
+                        number,
+                        state.log_time,
+                        new_context(""),
+                        is_read=True,
                     )
                     yield Delivery(found, partition, view)
 

@@ -14,7 +14,7 @@ from dataclasses import field
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...log.commands import Context, Delete, Put
+from ...log.commands import Delete, Put, new_context
 from ...materializer.fold.index_entries import EntryKey, IndexUpdate
 from ...materializer.fold.outcomes import Units, cost
 from ...materializer.fold.state import PartitionState
@@ -34,7 +34,7 @@ from ...server.throttling.meters import Policy, TableMeters
 from .item_writes import ItemWrite, Request
 from .read_series import Reads
 
-_CONTEXT: Final = Context("client", "whatif")
+_CONTEXT: Final = new_context("client", "whatif")
 _SECOND_MS: Final = 1_000
 _UNIT: Final = 2 * HALF_UNIT
 

@@ -291,7 +291,7 @@ def authors_at(engine: Engine, offset: int) -> dict[int, Author]:
     for at in range(0, len(fields), _AUTHOR_FIELDS):
         index, context, name, numbers = fields[at : at + _AUTHOR_FIELDS]
         transaction = None if name is None else (name[0], name[1])
-        authors[index] = Author(Context.of(context), transaction, numbers)
+        authors[index] = Author(Context(context), transaction, numbers)
     return authors
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import msgpack
 
-from ...log.commands import Check, Command, Commit, Context, Decide, Delete, Prepare, Put, Relay
+from ...log.commands import Check, Command, Commit, Decide, Delete, Prepare, Put, Relay, new_context
 from ..fold.state import PartitionState
 from ..fold.storage import Stored
 from ..fold.transactions.state import Effect, Prepared, TransactionId
@@ -36,7 +36,7 @@ from .version_keys import offset_of, pack_position, stamp
 PART: Final = b"P"
 
 _KEY: Final = Struct(">cBQ")
-_NO_CONTEXT: Final = Context("")
+_NO_CONTEXT: Final = new_context("")
 
 
 class PartWriter:

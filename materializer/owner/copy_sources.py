@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from ...log.commands import Command, Context, Position, RestoreProgress
+from ...log.commands import Command, Position, RestoreProgress, new_context
 from ...model.cuts import parse_positions
 from ...model.errors import JobFailedError, RequestError, ResourceNotFoundError
 from ...model.jobs import Job
@@ -25,7 +25,7 @@ from .job_files import InputPage, JobFiles, JobInput, job_progress
 PAGE_ITEMS: Final = 5_000
 """Items of a page, at most; one of 1 MB has fewer if they are larger. The progress is durable after each page."""
 
-_RESTORER: Final = Context(request_id="", source="restore")
+_RESTORER: Final = new_context(request_id="", source="restore")
 
 
 class SourcePage(NamedTuple):

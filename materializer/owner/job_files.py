@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 
-from ...log.commands import Context, DefineTable, Put
+from ...log.commands import DefineTable, Put, new_context
 from ...model.jobs import PROGRESS, Job
 from ...model.tables import TableDefinition
 from ..history.requests import Difference
 
 T = TypeVar("T")
 
-_RUNNER: Final = Context(request_id="")
+_RUNNER: Final = new_context(request_id="")
 
 
 class InputPage(NamedTuple):

@@ -14,7 +14,7 @@ owner with nothing to do proposes nothing: an idle log stays idle.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ...log.commands import Abandon, Context, DefineTable, Entry
+from ...log.commands import Abandon, DefineTable, Entry, new_context
 from ...model.lazy_dataclass import dataclass
 from ..fold.state import PartitionState
 from ..fold.transactions.coordinator import ABANDON_AFTER_MS
@@ -29,7 +29,7 @@ from .timers import Timers
 
 _PROPOSAL_BYTES: Final = 64
 _RETRY_MS: Final = 1_000
-_OWNER: Final = Context(request_id="")
+_OWNER: Final = new_context(request_id="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from ...log.commands import Context, Load, LoadedItem
+from ...log.commands import Load, LoadedItem, new_context
 from ...model.errors import RequestError, ServiceUnavailableError
 from ...model.keys import Slots
 from ...model.slots import CATALOG, partition_of
@@ -44,7 +44,7 @@ _COMMAND_BYTES: Final = 256
 _RETRY_SECONDS: Final = 1.0
 # Seconds between two looks whether all partitions have the definition of the table.
 _POLL_SECONDS: Final = 0.005
-_RESTORER: Final = Context(request_id="", source="restore")
+_RESTORER: Final = new_context(request_id="", source="restore")
 
 logger = logging.getLogger(__name__)
 

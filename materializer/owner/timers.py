@@ -23,7 +23,6 @@ import orjson
 from ...log.commands import (
     Backfill,
     Command,
-    Context,
     Defined,
     DefineTable,
     DefinitionApplied,
@@ -34,6 +33,7 @@ from ...log.commands import (
     Relay,
     RelayAck,
     Settle,
+    new_context,
 )
 from ...model import numbers
 from ...model.tables import TableDefinition
@@ -68,8 +68,8 @@ _FIVE_YEARS = 5 * 365 * 24 * 60 * 60
 _LEAVING_WORK = frozenset((DefineTable, Relay, RelayAck))
 _OF_TABLES = (Defined, DefinitionApplied, IndexFilled)
 _UNSETTLED = ("CREATING", "UPDATING", "DELETING")
-_OWNER = Context(request_id="")
-_SWEEPER = Context(request_id="", source="ttl", principal="dynamodb.amazonaws.com")
+_OWNER = new_context(request_id="")
+_SWEEPER = new_context(request_id="", source="ttl", principal="dynamodb.amazonaws.com")
 
 
 class Proposer(Protocol):

@@ -30,7 +30,7 @@ from ..fold.fold_record import LateSkipError
 from ..fold.state import PartitionState
 from ..fold.storage import Store
 from ..refold import Capture, FoldError, refold_past
-from ..worker import WAITING_BYTES, Cancellable, Scheduler, Worker
+from ..worker import WAITING_BYTES, Cancellable, Queued, Scheduler, Worker
 
 SILENCE_SECONDS: Final = 10.0
 
@@ -267,7 +267,7 @@ class ReplicatedWorker(Worker):
         self._queued_bytes -= sum(one.size for one in waiting)
         under_way, self._in_flight = (
             self._in_flight,
-            [one._replace(done=_ignore) for one in self._in_flight],
+            [Queued(one.command, one.size, _ignore) for one in self._in_flight],
         )
         self._answer_failed(under_way, InternalServerError())
         self._answer_failed(list(waiting), ServiceUnavailableError())

@@ -7,7 +7,7 @@ DynamoDB reports errors in this order, so `parse_write` and `parse_read` validat
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, final
 
 import orjson
 
@@ -44,7 +44,8 @@ _EXPRESSIONS_WITH_VALUES: Final = frozenset(
 )
 
 
-class WriteRequest(NamedTuple):
+@final
+class WriteRequest:
     """A write of one item, parsed.
 
     Attributes:
@@ -55,18 +56,32 @@ class WriteRequest(NamedTuple):
         show_refused: Whether the answer to a failed condition shows the stored item.
     """
 
-    size: int
-    expression: Expression | None
-    expression_bytes: int
-    return_values: Returns
-    show_refused: bool
+    __slots__ = ("expression", "expression_bytes", "return_values", "show_refused", "size")
+
+    def __init__(
+        self,
+        size: int,
+        expression: Expression | None,
+        expression_bytes: int,
+        return_values: Returns,
+        show_refused: bool,
+    ) -> None:
+        self.size = size
+        self.expression = expression
+        self.expression_bytes = expression_bytes
+        self.return_values = return_values
+        self.show_refused = show_refused
 
 
-class ReadRequest(NamedTuple):
+@final
+class ReadRequest:
     """The expressions of a read, compiled: a plan and the values of its placeholders."""
 
-    plan: Plan | None = None
-    values: dict[str, Value] | None = None
+    __slots__ = ("plan", "values")
+
+    def __init__(self, plan: Plan | None = None, values: dict[str, Value] | None = None) -> None:
+        self.plan = plan
+        self.values = values
 
 
 def parse_write(

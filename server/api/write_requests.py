@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...expressions import refuse_key_update
-from ...log.commands import Command, Context, Delete, Expression, Put, Source
+from ...log.commands import Command, Context, Delete, Expression, Put, Source, new_context
 from ...materializer.fold.outcomes import Applied, Failed, Outcome, Refused, Skipped
 from ...materializer.fold.storage import EncodedKey, Stored
 from ...materializer.partition import ResultPosition
@@ -49,7 +49,7 @@ def write_back(key: EncodedKey, item: Stored | None, digest: str, context: Conte
 def context_of(sent: Context, source: Source, reason: str | None) -> Context:
     """Return the context of a request, with the source of a restore or undo and its reason."""
     request_id, invocation_id, principal, _, depth, _ = sent.fields()
-    return Context(request_id, invocation_id, principal, source, depth, reason)
+    return new_context(request_id, invocation_id, principal, source, depth, reason)
 
 
 def submit(

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from ...log.commands import Context, Put
+from ...log.commands import Put, new_context
 from ...materializer.history.requests import Difference
 from ...materializer.owner.job_files import ExportOutput, InputPage, JobInput, OutputProgress
 from ...model.errors import JobFailedError, RequestError
@@ -162,7 +162,7 @@ class _Input:
         self._job = job
         self._definition = definition
         self._limits = limits
-        self._context = Context(request_id=job.id)
+        self._context = new_context(request_id=job.id)
         self._compression = options.get("InputCompressionType", "NONE")
         self._format = options["InputFormat"]
         csv = request.get("InputFormatOptions", {}).get("Csv", {})

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from ...log.codec import decode_message, encode_message
-from ...log.commands import Action, Command, Context, Cut, Entry, Position, Put
+from ...log.commands import Action, Command, Context, Cut, Entry, Position, Put, either_context
 from ...materializer.feed_requests import (
     ChangeCount,
     Changes,
@@ -154,7 +154,7 @@ def _json_of(read: Callable[[Any], Any]) -> Converter:
 
 
 register(RequestError, Converter(encode_error, decode_error))
-register(Context, Converter(_encode_context, Context.of_either))
+register(Context, Converter(_encode_context, either_context))
 register(TableDefinition, _json_of(TableDefinition.from_json))
 register(Subscription, _json_of(Subscription.from_json))
 register(Backup, _json_of(Backup.from_json))

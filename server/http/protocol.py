@@ -718,6 +718,6 @@ def _is_json(content_type: bytes) -> bool:
 
 def _is_incomplete(authorization: bytes) -> bool:
     """Return whether a part is missing in a SigV4 Authorization header."""
-    # `in` first tries its operand as an integer, and catches an exception: ten times slower than `find`.
-    find = authorization.find
-    return find(b"Credential=") < 0 or find(b"SignedHeaders=") < 0 or find(b"Signature=") < 0
+    # In bytes, `in` first tries its operand as an integer, and catches an exception: ten times slower than in a text.
+    text = authorization.decode("latin-1")
+    return "Credential=" not in text or "SignedHeaders=" not in text or "Signature=" not in text

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from ...log.commands import Context, DefineTable, Delete, Expression, Put
+from ...log.commands import Context, DefineTable, Delete, Expression, Put, new_context
 from ...materializer.fold.outcomes import Change, Tx
 from ...materializer.fold.read_requests import QueryRequest, ScanRequest
 from ...model.descriptions import stream_label
@@ -47,7 +47,7 @@ _MAX_KEY_BYTES: Final = 1024
 _KEY_PREFIX_BYTES: Final = _MAX_KEY_BYTES // 2
 _IMAGES: Final = ("keys", "old", "new")
 _ABSENT: Final = Expression(condition="attribute_not_exists(#key)", names={"#key": "key"})
-_CONTEXT: Final = Context("dead-letter", source="trigger")
+_CONTEXT: Final = new_context("dead-letter", source="trigger")
 
 DeadLetterKey: TypeAlias = tuple[str, str]
 """The primary key of a dead letter: its `key` and its `number`."""
@@ -273,7 +273,7 @@ def delivery_of(dead_letter: Item, view: TableView) -> Delivery:
     pk, sk = view.key.pk(keys), view.key.sk(keys)
     if pk is None or sk is None:
         raise ValueError("the keys of the payload do not fit the table's key schema")
-    context = Context(
+    context = new_context(
         _text(payload["requestId"]) or "",
         None,
         _text(payload["principal"]),

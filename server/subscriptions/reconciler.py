@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
-from ...log.commands import Context
+from ...log.commands import Context, new_context
 from ...model.errors import RequestError
 from ...model.lazy_dataclass import dataclass
 from ...model.subscriptions import Subscription
@@ -31,7 +31,7 @@ from .running_subscription import RunningSubscription, endpoint
 
 _POLL_S: Final = 1.0
 _TABLE_POLL_S: Final = 0.05
-_CONTEXT: Final = Context("declared", source="trigger")
+_CONTEXT: Final = new_context("declared", source="trigger")
 _REMOVED: Final = "its declaration is gone from "  # the beginning of a stored reason: never change it
 
 logger = logging.getLogger("foldb.triggers")

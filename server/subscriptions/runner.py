@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ...log.commands import Context, SubscriptionOperation
+from ...log.commands import SubscriptionOperation, new_context
 from ...model.errors import RequestError, ResourceInUseError
 from ...model.subscriptions import Subscription
 from ...streams.delivery.delivery_policy import MAX_DEPTH
@@ -27,7 +27,7 @@ from .running_subscription import RunningSubscription
 
 _POLL_S: Final = 0.5
 _LANE: Final = re.compile("[0-9]{1,4}")
-_CONTEXT: Final = Context("triggers", source="trigger")
+_CONTEXT: Final = new_context("triggers", source="trigger")
 
 OnRunning: TypeAlias = Callable[[Callable[[bytes], int] | None], None]
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from ...log.commands import Context, DefineTable
+from ...log.commands import DefineTable, new_context
 from ...materializer.fold.state import HISTORY_LEVEL, PartitionState
 from ...materializer.fold.storage import Store
 from ...materializer.worker import Cancellable, Scheduler
@@ -227,7 +227,7 @@ class SplitProposer:
             request["IndexName"] = part.index
         logger.info("capacity partition %d of %s is split: %s", partition.id, part.own.name, reason)
         body = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
-        self._submit(DefineTable(SPLIT, part.definition.id, body, "", Context(request_id="")))
+        self._submit(DefineTable(SPLIT, part.definition.id, body, "", new_context(request_id="")))
 
 
 class SplitTimer:

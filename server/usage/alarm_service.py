@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from ...log.commands import Context, DefineTable, Delete, Expression, Put, Update
+from ...log.commands import Context, DefineTable, Delete, Expression, Put, Update, new_context
 from ...materializer.partition import ScanRequest
 from ...model.durations import time_text
 from ...model.errors import (
@@ -51,7 +51,7 @@ _DEFINITION: Final = {
     "BillingMode": "PAY_PER_REQUEST",
 }
 _ATTRIBUTES: Final = (KeyAttribute(KEY, "S"),)
-_CONTEXT: Final = Context("alarm", source="trigger")
+_CONTEXT: Final = new_context("alarm", source="trigger")
 _ABSENT: Final = Expression(condition="attribute_not_exists(AlarmName)")
 
 

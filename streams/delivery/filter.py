@@ -121,12 +121,12 @@ def _filter(given: Mapping[str, Any] | None) -> Test | None:
     return holds
 
 
-def _with_placeholders(text: str, names: Mapping[str, str] | None) -> tuple[str, Mapping[str, str] | None]:
+def _with_placeholders(text: str, names: dict[str, str] | None) -> tuple[str, dict[str, str] | None]:
     """Replace OLD and NEW by placeholders: they are reserved words of DynamoDB."""
     used = dict.fromkeys(match[0] for match in _IMAGE.finditer(text))
     if not used:
         return text, names
-    return _IMAGE.sub(r"#\1", text), {f"#{image}": image for image in used} | dict(names or {})
+    return _IMAGE.sub(r"#\1", text), {f"#{image}": image for image in used} | (names or {})
 
 
 def _patterns(given: Mapping[str, Any] | None) -> list[Pattern]:

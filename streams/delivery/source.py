@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from ...log.commands import Context, Position
+from ...log.commands import Position, new_context
 from ...materializer.feed_requests import (
     LONGEST_WAIT_MS,
     Changes,
@@ -31,7 +31,7 @@ from ...model.subscriptions import Subscription
 
 RETRY_S: Final = 0.25
 _HISTORY_RETRY_S: Final = 1.0
-_NO_REQUEST: Final = Context(request_id="")
+_NO_REQUEST: Final = new_context(request_id="")
 MAX_LATENESS_MS: Final = 1000
 """Maximum delay by the clock after which no change with an earlier log time can appear."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ....log.commands import Context, Delete, Expression, Put, Update
+from ....log.commands import Delete, Expression, Put, Update, new_context
 from ....materializer.fold import LEVEL
 from ....materializer.fold.index_entries import IndexUpdate, entry_of
 from ....materializer.fold.outcomes import Refused
@@ -38,7 +38,7 @@ from .reads import POINT, item_at
 
 Write: TypeAlias = Put | Update | Delete
 
-_NO_CONTEXT = Context("")
+_NO_CONTEXT = new_context("")
 
 
 def put(

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ....log.binary import encode_message
-from ....log.commands import Context, Entry, Genesis, Level, Position, Record, Skip
+from ....log.commands import Entry, Genesis, Level, Position, Record, Skip, new_context
 from ....log.copy import first_entries
 from ....log.log import Appended
 from ....materializer.fold.fold_record import Void
@@ -68,7 +68,7 @@ def skip(
         session.output.plan({"change": "declare void", "void": at, "commands": kinds, "count": len(kinds)})
         return
     session.confirm(f"Declare @{at} ({', '.join(kinds)}) void? This cannot be undone.")
-    context = Context("", reason=_reason(session, log, void.partition))
+    context = new_context("", reason=_reason(session, log, void.partition))
     decision = Skip(void.offset, void.index, context)
     offset = _append(found.location, log, void.partition, Entry(os.urandom(_ORIGIN_BYTES), 0, [decision]))
     session.output.row(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from ....log.commands import Check, Context, Delete, Put, Vote
+from ....log.commands import Check, Delete, Put, Vote, either_context
 from .state import Effect, Prepared, Transactions, UnderWay
 
 NUMBER: Final = b"N"  # number of the next transaction
@@ -100,7 +100,7 @@ def _load_prepared(
 ) -> None:
     table, pk, sk, encoded_context, kind, *item = fields
     key = table, bytes.fromhex(pk), bytes.fromhex(sk)
-    context = Context.of_either(bytes.fromhex(encoded_context))
+    context = either_context(bytes.fromhex(encoded_context))
     effect: Effect
     match kind:
         case "put":

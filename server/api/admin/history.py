@@ -301,7 +301,7 @@ def _version(
     if version.refused is not None:
         shown["Refused"] = _refused(RefusedWrite(*version.refused))
     if version.context is not None:
-        shown |= _context(Context.of(version.context))
+        shown |= _context(Context(version.context))
     if version.transaction is not None:
         name = version.transaction[0], version.transaction[1]
         shown["Transaction"] = {

@@ -247,7 +247,7 @@ class _Planner:
 
     def _described(self, key: _Key, newest: ItemVersion, revert: _Revert | None = None) -> dict[str, Any]:
         partition_id = partition_of_key(key.table, key.pk, self._count)
-        context = None if newest.context is None else Context.of(newest.context)
+        context = None if newest.context is None else Context(newest.context)
         shown = self.key_text(key) | {
             "Position": Position(partition_id, *unpack_position(newest.position)).text(self._count),
             "Time": time_text(newest.log_time),
@@ -416,7 +416,7 @@ def _transaction_of(version: ItemVersion) -> _Name | None:
 
 
 def _principal(version: ItemVersion) -> str | None:
-    return None if version.context is None else Context.of(version.context).principal
+    return None if version.context is None else Context(version.context).principal
 
 
 def _is_after(version: ItemVersion, cut: PartitionCut) -> bool:

@@ -13,7 +13,7 @@ import foldb
 from foldb.cli.lib.client import Client
 from foldb.cli.lib.errors import CommandError, ExitCode, RequestFailedError
 from foldb.cli.lib.transaction_history import place_of
-from foldb.log.commands import Barrier, Command, Context, Entry, Position, Record, Transact
+from foldb.log.commands import Barrier, Command, Entry, Position, Record, Transact, new_context
 from tests.behaviour.cli.conftest import Foldb, at, lines
 
 CARS = 6
@@ -215,7 +215,7 @@ class OneEntry:
         return 1
 
     def read(self, partition: int, offset: int) -> Iterator[Record]:
-        commands: list[Command] = [Barrier(), Transact([], Context("a")), Transact([], Context("b"))]
+        commands: list[Command] = [Barrier(), Transact([], new_context("a")), Transact([], new_context("b"))]
         yield Record(partition, offset, 0, Entry(b"", 0, commands))
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pytest
 
-from foldb.log.commands import Context, Entry, Genesis, Put
+from foldb.log.commands import Entry, Genesis, Put, new_context
 from foldb.log.log import Appended, Log
 from foldb.model.errors import LogError
 
@@ -47,7 +47,7 @@ class Ticking:
 
 
 def entry(number: int, size: int = 10) -> Entry:
-    return Entry(ORIGIN, number, [Put(1, b"car", b"", b"x" * size, size, Context(f"request {number}"))])
+    return Entry(ORIGIN, number, [Put(1, b"car", b"", b"x" * size, size, new_context(f"request {number}"))])
 
 
 class LogContract:

@@ -46,10 +46,11 @@ from foldb.log.commands import (
     Transact,
     Update,
     Vote,
+    new_context,
 )
 
 ORIGIN = b"origin of a test"
-CONTEXT = Context("4Q1R", invocation_id="f81d4fae")
+CONTEXT = new_context("4Q1R", invocation_id="f81d4fae")
 CONTEXT_FIELDS = ("request_id", "invocation_id", "principal", "source", "depth", "reason")
 
 
@@ -66,8 +67,8 @@ def one_of_each() -> list[Entry]:
     )
     legacy = Expression('{"Expected":{"a":{"Exists":false}}}', dialect="legacy")
     digest = Expression("00112233445566778899aabbccddeeff", dialect="digest")
-    context = Context("4Q1R", "f81d4fae", "AKIA", "trigger", 2)
-    reasoned = Context("4Q1R", source="undo", reason="wrong price, é")
+    context = new_context("4Q1R", "f81d4fae", "AKIA", "trigger", 2)
+    reasoned = new_context("4Q1R", source="undo", reason="wrong price, é")
     key = (7, b"\x00\xff", b"sort")
     actions: list[Put | Update | Delete | Check] = [
         Put(*key, b'{"a":{"S":"x"}}', 2, CONTEXT, expression, "ALL_OLD", True),
@@ -87,9 +88,9 @@ def one_of_each() -> list[Entry]:
         DefineTable("CreateTable", 0, b'{"TableName":"T"}', "uuid", context, settle=True),
         Settle(1, context),
         Backfill(1, 2, 100, context),
-        Expire(1, b"a", b"b", "1700000000", Context("r", source="ttl")),
+        Expire(1, b"a", b"b", "1700000000", new_context("r", source="ttl")),
         Genesis(b"l" * 16, 0, 8, 1000, 1, "blake2b-64", "2012"),
-        Level(2, Context("r", source="restore")),
+        Level(2, new_context("r", source="restore")),
         Digest(2**40, "00ff"),
         RelayAck(3, 2**40, 1_700_000_000_000),
         Abandon(2**40, context),
@@ -180,7 +181,7 @@ values = st.recursive(
     max_leaves=4,
 )
 contexts = st.builds(
-    Context,
+    new_context,
     texts,
     st.none() | texts,
     st.none() | texts,

@@ -8,7 +8,7 @@ import pytest
 
 from foldb.log.chain import Chain
 from foldb.log.codec import decode_message, encode_message
-from foldb.log.commands import Context, Entry, Genesis, Put, Record
+from foldb.log.commands import Entry, Genesis, Put, Record, new_context
 from foldb.log.copy import original
 from foldb.log.local import LocalLog
 from tests.unit.log.generate_golden import GOLDEN
@@ -59,7 +59,7 @@ def test_a_golden_log_has_the_chain_of_its_copy(folder: Path) -> None:
         Record(0, 0, 5, replace(put_entry(1), commands=[])),
         Record(0, 0, 5, replace(put_entry(1), commands=[PUT, PUT])),
         Record(0, 0, 5, replace(put_entry(1), commands=put_entry(1, size=21).commands)),
-        Record(0, 0, 5, Entry(ORIGIN, 1, [replace(PUT, context=Context("other"))])),
+        Record(0, 0, 5, Entry(ORIGIN, 1, [replace(PUT, context=new_context("other"))])),
     ],
 )
 def test_every_fact_of_a_record_changes_the_chain(changed: Record) -> None:

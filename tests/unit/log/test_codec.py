@@ -44,6 +44,8 @@ from foldb.log.commands import (
     RestoreProgress,
     Settle,
     Transact,
+    either_context,
+    new_context,
 )
 from foldb.model.errors import NewerVersionError
 from foldb.model.values import Value
@@ -92,7 +94,7 @@ def test_a_message_outside_a_relay_round_trips(message: Message) -> None:
 
 def test_caches_of_a_command_are_not_encoded() -> None:
     expression = Expression("attribute_exists(a)", plan=Plan())
-    put = Put(1, b"a", b"", b"{}", 2, Context("r"), expression, parsed={"a": {"S": "x"}})
+    put = Put(1, b"a", b"", b"{}", 2, new_context("r"), expression, parsed={"a": {"S": "x"}})
 
     [back] = decode_entry(encode_entry(Entry(ORIGIN, 0, [put]))).commands
 
@@ -106,25 +108,25 @@ def test_caches_of_a_command_are_not_encoded() -> None:
 def test_values_travel_in_canonical_order() -> None:
     """Equal requests have equal bytes, in any order of their values."""
     values: dict[str, Value] = {":b": {"S": "2"}, ":a": {"M": {"y": {"N": "1"}, "x": {"N": "2"}}}}
-    put = Put(1, b"a", b"", b"{}", 2, Context("r"), Expression("c", None, None, values))
+    put = Put(1, b"a", b"", b"{}", 2, new_context("r"), Expression("c", None, None, values))
 
     body = encode_entry(Entry(ORIGIN, 0, [put]))
 
     assert orjson.dumps(values, option=orjson.OPT_SORT_KEYS) in body
 
 
-REASONED = Put(1, b"a", b"", b"{}", 2, Context("r", reason="typo"))
-UNDONE = Delete(1, b"a", b"", Context("r", source="undo", depth=2**20))
-COMPARED = Put(1, b"a", b"", b"{}", 2, Context("r"), Expression("", dialect="digest"))
+REASONED = Put(1, b"a", b"", b"{}", 2, new_context("r", reason="typo"))
+UNDONE = Delete(1, b"a", b"", new_context("r", source="undo", depth=2**20))
+COMPARED = Put(1, b"a", b"", b"{}", 2, new_context("r"), Expression("", dialect="digest"))
 LATER: list[Command] = [
     REASONED,
     UNDONE,
     COMPARED,
-    Settle(1, Context("r", reason="")),
-    Transact([COMPARED], Context("r")),
+    Settle(1, new_context("r", reason="")),
+    Transact([COMPARED], new_context("r")),
     Relay(1, 2, 3, 4, 5, Prepare(1, [0, 1], [UNDONE, REASONED])),
-    Load(1, [], Context("r")),
-    RestoreProgress(1, b"", True, Context("r")),
+    Load(1, [], new_context("r")),
+    RestoreProgress(1, b"", True, new_context("r")),
 ]
 
 
@@ -159,9 +161,9 @@ def test_a_context_of_either_layout_is_the_same(context: Context) -> None:
     first = context.in_first_layout()
 
     assert (first is None) == (context.reason is not None or context.source == "undo")
-    assert context == Context.of_either(context.encoded)
+    assert context == either_context(context.encoded)
     if first is not None:
-        assert context.encoded == Context.of_either(first).encoded == first + b"\0"
+        assert context.encoded == either_context(first).encoded == first + b"\0"
 
 
 def in_schema_003(command: Command) -> bool:

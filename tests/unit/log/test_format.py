@@ -11,7 +11,7 @@ import pytest
 from foldb.log.binary import encode_command
 from foldb.log.chain import Chain
 from foldb.log.codec import CURRENT, encode_entry, fingerprint_of, schema_files
-from foldb.log.commands import Context, Entry, Genesis, Put, Record
+from foldb.log.commands import Entry, Genesis, Put, Record, new_context
 from foldb.log.local import LocalLog, segment
 from foldb.log.log import genesis_entry
 from tests.unit.log.generate_golden import GOLDEN, number, text
@@ -29,7 +29,7 @@ def example() -> bytes:
 
 def records() -> list[Record]:
     """The records of the example."""
-    put = Put(1, b"car", b"", b'{"pk":{"S":"car"}}', 5, Context("4Q1R", reason="typo"))
+    put = Put(1, b"car", b"", b'{"pk":{"S":"car"}}', 5, new_context("4Q1R", reason="typo"))
     entry = Entry(b"a process's life", 0, [put], salt=b"salt of an entry")
     return [
         Record(0, 0, 1_700_000_000_000, genesis_entry(LOG_ID, 0, 1)),

@@ -6,7 +6,6 @@ import orjson
 
 from foldb.log.commands import (
     Command,
-    Context,
     DefineSubscription,
     DefineTable,
     Delete,
@@ -17,6 +16,7 @@ from foldb.log.commands import (
     Record,
     SubscriptionOperation,
     Update,
+    new_context,
 )
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.outcomes import Outcome, TableDefined
@@ -25,7 +25,7 @@ from foldb.model.limits import limits_named
 from foldb.model.subscriptions.settings import check
 from foldb.model.values import Item, check_item, dump
 
-CONTEXT = Context(request_id="R")
+CONTEXT = new_context(request_id="R")
 START = 1_700_000_000_000  # milliseconds
 
 

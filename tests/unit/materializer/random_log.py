@@ -18,7 +18,6 @@ from foldb.log.commands import (
     Backfill,
     Checkpoint,
     Command,
-    Context,
     Delete,
     Expire,
     Expression,
@@ -28,6 +27,7 @@ from foldb.log.commands import (
     Record,
     RestoreProgress,
     Transact,
+    new_context,
 )
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, dump
@@ -93,7 +93,7 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
         case 11:
             return _about_the_past(dice, ledger, bare)
         case 12:
-            reasoned = Context("U", source="undo", reason=dice.choice(["wrong price", "é", ""]))
+            reasoned = new_context("U", source="undo", reason=dice.choice(["wrong price", "é", ""]))
             item = bare.items.get(alone["pk"]["S"].encode(), b"")
             digest = dice.choice([item_digest(item), item_digest(item), "", "00"])
             command: Put | Delete = put(bare, alone) if dice.random() < 0.5 else delete(bare, alone)
@@ -112,12 +112,14 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
             return put(bare, {**alone, "exp": {"N": soon}})
         case 6:
             due = str(ledger.state.log_time // 1000 - dice.randrange(3))
-            return Expire(bare.definition.id, alone["pk"]["S"].encode(), b"", due, Context("T", source="ttl"))
+            return Expire(
+                bare.definition.id, alone["pk"]["S"].encode(), b"", due, new_context("T", source="ttl")
+            )
         case 7:
             token = f"token{dice.randrange(20)}"
             return Transact(
                 [put(table, {**key, **_body(dice)}), put(bare, dict(alone), when=_condition(dice))],
-                Context("R"),
+                new_context("R"),
                 token,
                 b"f",
             )
@@ -131,7 +133,7 @@ def _command(dice: random.Random, ledger: Ledger, table: Table, bare: Table) -> 
         case 13:
             return random_split(dice, dice.choice([table, bare]).definition)
         case _:
-            return Backfill(table.definition.id, table.definition.indexes[-1].id, 3, Context("B"))
+            return Backfill(table.definition.id, table.definition.indexes[-1].id, 3, new_context("B"))
 
 
 def _about_the_feed(dice: random.Random, ledger: Ledger, table: Table) -> Command:
@@ -153,7 +155,7 @@ def _about_the_feed(dice: random.Random, ledger: Ledger, table: Table) -> Comman
 
 def _about_the_past(dice: random.Random, ledger: Ledger, bare: Table) -> Command:
     """Begin or continue a restore, or create or delete a backup."""
-    names, context = ledger.state.names, Context("H", source="restore", reason="drill")
+    names, context = ledger.state.names, new_context("H", source="restore", reason="drill")
     restored = names.get("Restored")
     match dice.randrange(8):
         case 0:

@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from foldb.log.commands import Command, Context, Entry, Expire, Expression, Genesis, Level, Record
+from foldb.log.commands import (
+    Command,
+    Entry,
+    Expire,
+    Expression,
+    Genesis,
+    Level,
+    Record,
+    new_context,
+)
 from foldb.log.log import HASH
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.outcomes import Applied, Completed, Refused, Skipped
@@ -241,7 +250,7 @@ def test_an_expiry_is_judged_again_at_its_position() -> None:
         )
     )
     soon, later = str(START // 1000 - 1), str(START // 1000 + 60)
-    ttl = Context(request_id="T", source="ttl")
+    ttl = new_context(request_id="T", source="ttl")
     expire = Expire(cars.definition.id, b"car", b"", soon, ttl)
     ledger.fold(put(cars, {**CAR, "exp": {"N": later}}))
 

@@ -5,7 +5,6 @@ from typing import Any, cast
 import pytest
 
 from foldb.log.commands import (
-    Context,
     DefineTable,
     Load,
     LoadedItem,
@@ -13,6 +12,7 @@ from foldb.log.commands import (
     RestoreProgress,
     Settle,
     Transact,
+    new_context,
 )
 from foldb.materializer.fold.dump import dump
 from foldb.materializer.fold.load import load
@@ -30,7 +30,7 @@ from tests.unit.materializer.ledger import CONTEXT, START, Ledger, define, index
 from tests.unit.materializer.partitions import projection
 from tests.unit.materializer.partitions.cluster import Cluster
 
-RESTORING = Context("R", source="restore")
+RESTORING = new_context("R", source="restore")
 SOURCE = {"Id": 1, "Name": "T", "Arn": "arn:aws:dynamodb:us-east-1:000000000000:table/T"}
 INDEXES = {"GlobalSecondaryIndexes": [index_request("by-g", "g")]}
 

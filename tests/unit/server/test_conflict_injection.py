@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import foldb
-from foldb.log.commands import Command, Context, Delete, Position
+from foldb.log.commands import Command, Delete, Position, new_context
 from foldb.materializer.fold.outcomes import Outcome, Refused
 from foldb.server.partitions.partition_chain import ConflictingPartition
 from tests.support.tables import table_request
@@ -65,7 +65,7 @@ def test_chance_decides_by_the_rate(drawn: bytes, refused: bool) -> None:
     partition = Partition()
     conflicting = ConflictingPartition(partition, 0.25, lambda _: drawn, lambda: Position(0, 7))  # type: ignore[arg-type]
 
-    conflicting.submit(Delete(1, b"a", b"", Context("R")), 0, lambda outcome, _: outcomes.append(outcome))
+    conflicting.submit(Delete(1, b"a", b"", new_context("R")), 0, lambda outcome, _: outcomes.append(outcome))
 
     assert refused == bool(outcomes)
     assert refused != bool(partition.commands)

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 import foldb
 from foldb.cli.lib.client import Client
-from foldb.log.commands import Context, Delete, Position, Put
+from foldb.log.commands import Delete, Position, Put, new_context
 from foldb.materializer.fold.outcomes import Failed, Outcome
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.model.key_schema import KeyAttribute, KeySchema
@@ -52,8 +52,8 @@ def test_past_the_limit_puts_are_refused_until_deletes_make_room() -> None:
     memory = MemoryLimit(1000, lambda: bytes_in([table.items]), loop)
     bounded = BoundedPartition(taken, memory, lambda: Position(0, 7))  # type: ignore[arg-type]
     memory.start()
-    put = Put(1, b"x", b"", b"{}", 2, Context("R"))
-    delete = Delete(1, b"0", b"", Context("R"))
+    put = Put(1, b"x", b"", b"{}", 2, new_context("R"))
+    delete = Delete(1, b"0", b"", new_context("R"))
     outcomes: list[Outcome] = []
 
     bounded.submit(put, 2, lambda outcome, _: outcomes.append(outcome))

@@ -4,7 +4,7 @@ import random
 import zlib
 from collections.abc import Iterable
 
-from foldb.log.commands import Context
+from foldb.log.commands import new_context
 from foldb.materializer.fold.outcomes import Change
 from foldb.model.key_schema import KeySchema
 from foldb.server.api.checksums import SummedText
@@ -19,7 +19,7 @@ VIEW = TableView(1, "Cars", KeySchema.from_json([["pk", "S", "HASH"]]), "NEW_IMA
 
 def change(number: int) -> Change:
     image = b'{"n":{"N":"%d"},"pk":{"S":"a"}}' % number
-    return Change(1, b"a", b"", None, image, number, 0, Context("r"))
+    return Change(1, b"a", b"", None, image, number, 0, new_context("r"))
 
 
 def record_of(number: int, partition: int = 0) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from foldb.log.commands import Context, Source
+from foldb.log.commands import Source, new_context
 from foldb.materializer.fold.outcomes import Change, Tx
 from foldb.model.key_schema import KeyAttribute, KeySchema
 from foldb.model.sequence_numbers import sequence_number
@@ -48,7 +48,7 @@ def delivery(
     pk, sk = table.key.pk(item), table.key.sk(item)
     assert pk is not None
     assert sk is not None
-    context = Context(f"request-{offset}", None, principal, source, depth)
+    context = new_context(f"request-{offset}", None, principal, source, depth)
     change = Change(
         table.id,
         pk,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldb.log.commands import Command, Context, Expire, Transact
+from foldb.log.commands import Command, Expire, Transact, new_context
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.outcomes import Change, Tx
 from foldb.materializer.fold.state import PartitionState, Table
@@ -111,7 +111,7 @@ def test_an_expiry_yields_a_change_with_its_source(ledger: Ledger, table: Table)
     ttl = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "exp"}}
     ledger.fold(define("UpdateTimeToLive", table.definition.id, ttl))
     ledger.fold(put(table, {**A, "exp": {"N": "1600000000"}}))
-    sweeper = Context("", source="ttl", principal="dynamodb.amazonaws.com")
+    sweeper = new_context("", source="ttl", principal="dynamodb.amazonaws.com")
 
     [change] = written(ledger, Expire(table.definition.id, b"a", b"", "1600000000", sweeper))
 

@@ -175,7 +175,8 @@ def judge_legacy(data: bytes) -> None:
             if expression is not None and expression.dialect == "legacy":
                 values = again(expression.condition, expression.update).values
         else:
-            plan, values = parameters.read(body, MODERN)
+            request = parameters.read(body, MODERN)
+            plan, values = request.plan, request.values
         if plan is not None:
             evaluate(plan, ITEM, values or {})
     except RequestError:

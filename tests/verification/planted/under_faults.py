@@ -39,7 +39,7 @@ BUGS = [
         "a condition is judged before the append",
         """
 @ materializer/worker.py
--        self._queue.append(_Queued(command, size, done))
+-        self._queue.append(Queued(command, size, done))
 +        table = self.state.tables.get(getattr(command, "table", 0))
 +        if type(command) is Put and command.expression is not None and table is not None:
 +            from dataclasses import replace
@@ -49,7 +49,7 @@ BUGS = [
 +
 +            if not isinstance(decide(table, command, self.state.limits, self.state.level), Refused):
 +                command = replace(command, expression=None)
-+        self._queue.append(_Queued(command, size, done))
++        self._queue.append(Queued(command, size, done))
 """,
         HISTORIES,
     ),

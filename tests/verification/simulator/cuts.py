@@ -10,7 +10,16 @@ database.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from foldb.log.commands import Abandon, Backfill, Command, Context, Entry, Record, RelayAck, Settle
+from foldb.log.commands import (
+    Abandon,
+    Backfill,
+    Command,
+    Entry,
+    Record,
+    RelayAck,
+    Settle,
+    new_context,
+)
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.outcomes import Outcome
 from foldb.materializer.fold.state import PartitionState
@@ -18,7 +27,7 @@ from foldb.materializer.fold.transactions.coordinator import ABANDON_AFTER_MS
 from tests.support.versions import Recorder, Version
 from tests.verification.simulator.log import SharedLog
 
-_OWNER = Context("")
+_OWNER = new_context("")
 
 
 class NeverAtRestError(AssertionError):

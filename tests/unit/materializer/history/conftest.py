@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Check, Context, Transact
+from foldb.log.commands import Check, Transact, new_context
 from tests.unit.materializer.ledger import delete, put, update
 from tests.unit.materializer.partitions.cluster import Cluster
 
@@ -34,7 +34,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     for number in range(60):
         if dice.random() < 0.4:
             actions = {(each.table, each.pk): each for each in (action() for _ in range(3))}
-            transact = Transact(list(actions.values()), Context(f"T{number}"), None, b"")
+            transact = Transact(list(actions.values()), new_context(f"T{number}"), None, b"")
             made.fold(dice.choice(made.data), transact)
         else:
             command = action()

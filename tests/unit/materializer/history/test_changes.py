@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import LEVEL, Action, Check, Context, Position, Record, Skip, Transact
+from foldb.log.commands import LEVEL, Action, Check, Position, Record, Skip, Transact, new_context
 from foldb.materializer.feed_requests import Changes, ReadChanges
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.fold_record import Void
@@ -106,9 +106,9 @@ def test_a_transaction_numbers_its_changes_over_two_tables(floor: float) -> None
     a, b, same = ({"pk": {"S": key}} for key in ("a", "b", "same"))
     ledger.fold(put(two, same))
     condition = put(one, same, when="attribute_not_exists(pk)").expression
-    check = Check(one.definition.id, b"c", b"", Context("R"), condition)
+    check = Check(one.definition.id, b"c", b"", new_context("R"), condition)
     actions: list[Action] = [put(two, a), check, put(two, same), put(one, b), put(two, b)]
-    ledger.fold(Transact(actions, Context("R"), None, b""))
+    ledger.fold(Transact(actions, new_context("R"), None, b""))
     follower = memory_history(ListLog(ledger.records), 0, floor=floor)
     follower.catch_up()
 
@@ -164,7 +164,7 @@ def test_a_void_command_has_no_change(floor: float) -> None:
     for number in range(3):
         ledger.fold(*(put(table, {"pk": {"S": str(key)}, "n": {"N": str(number)}}) for key in range(2)))
     void = [(ledger.records[-2].offset, 1)]
-    records = [*ledger.records, ledger.record(Skip(*void[0], Context("S")))]
+    records = [*ledger.records, ledger.record(Skip(*void[0], new_context("S")))]
     follower = memory_history(ListLog(records), 0, floor=floor)
     follower.catch_up()
 

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from foldb.log.commands import Action, Context, Position, Transact
+from foldb.log.commands import Action, Position, Transact, new_context
 from foldb.materializer.fold.read_requests import Page, QueryRequest, ScanRequest
 from foldb.materializer.fold.reads import PageReader
 from foldb.materializer.fold.transactions.decided import decided_effect, decided_effects
@@ -87,7 +87,7 @@ class Instants:
         self.cluster.settle()
 
     def transact(self, coordinator: int, actions: Sequence[Action], token: str | None = None) -> None:
-        self.cluster.fold(coordinator, Transact(actions, Context("T"), token, b""))
+        self.cluster.fold(coordinator, Transact(actions, new_context("T"), token, b""))
 
     def _action(self, dice: random.Random) -> Any:
         key = {"pk": {"S": dice.choice("abcdef")}, "sk": {"N": str(dice.randrange(2))}}

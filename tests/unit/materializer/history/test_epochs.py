@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Position, Record, Skip
+from foldb.log.commands import Position, Record, Skip, new_context
 from foldb.log.local.filesystem import File, SystemFilesystem
 from foldb.log.local.reader import LogReader
 from foldb.materializer.feed_requests import Changes, ReadChanges
@@ -279,7 +279,7 @@ def test_a_skip_costs_its_epoch_and_those_after(tmp_path: Path, is_told: bool) -
     void = (follower.all()[2].first + 1, None)
     before = numbers(follower.all())
 
-    log.records = [*records, ledger.record(Skip(*void, Context("S")))]
+    log.records = [*records, ledger.record(Skip(*void, new_context("S")))]
     if is_told:
         follower.declare_void([void])
         assert before[:2] == numbers(follower.all())
@@ -620,7 +620,7 @@ def test_a_snapshot_from_before_a_skip_is_no_base(tmp_path: Path) -> None:
     ledger = ledger_of(60)
     void = (30, None)
     snapshotted = Snapshotted(tmp_path, ledger.records, [20, 40])
-    snapshotted.log = ListLog([*ledger.records, ledger.record(Skip(*void, Context("S")))])
+    snapshotted.log = ListLog([*ledger.records, ledger.record(Skip(*void, new_context("S")))])
     follower = snapshotted.open(tmp_path / "history")
     follower.catch_up()
 
@@ -633,7 +633,7 @@ def test_an_older_epoch_honours_the_skips_that_a_snapshot_names(tmp_path: Path) 
     """An older epoch is folded to its end, which may be before the Skip."""
     ledger = ledger_of(60)
     void = (10, None)
-    records = [*ledger.records, ledger.record(Skip(*void, Context("S")))]
+    records = [*ledger.records, ledger.record(Skip(*void, new_context("S")))]
     snapshotted = Snapshotted(tmp_path, records, [len(records) - 1])
     follower = snapshotted.open(tmp_path / "history", floor=FLOOR)
     follower.catch_up()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Position, Record, Skip
+from foldb.log.commands import Position, Record, Skip, new_context
 from foldb.log.local import LocalLog
 from foldb.materializer.history import epochs as epochs_module
 from foldb.materializer.history import follower as follower_module
@@ -129,7 +129,7 @@ def test_a_skip_of_an_older_command_folds_the_log_again(tmp_path: Path) -> None:
     follower = open_history(tmp_path, ListLog(records), 0)
     follower.catch_up()
 
-    skipping = [*records, ledger.record(Skip(records[-2].offset, None, Context("S")))]
+    skipping = [*records, ledger.record(Skip(records[-2].offset, None, new_context("S")))]
     for _ in range(2):
         crash(follower)
         follower = open_history(tmp_path, ListLog(skipping), 0)

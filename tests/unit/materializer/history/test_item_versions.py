@@ -153,7 +153,7 @@ def test_a_version_has_the_context_of_its_command(seed: int, floor: float) -> No
             offset, index = unpack_position(version.position)
             command: Any = records[offset].entry.commands[index]
             assert version.context is not None
-            assert command.context == Context.of(version.context)
+            assert command.context == Context(version.context)
 
 
 def test_a_restart_leaves_no_row_of_records_that_the_log_lost() -> None:

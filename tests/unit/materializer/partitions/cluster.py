@@ -12,13 +12,13 @@ from foldb.log.codec import decode_entry, encode_entry
 from foldb.log.commands import (
     Backfill,
     Command,
-    Context,
     DefineTable,
     Entry,
     Genesis,
     Record,
     Relay,
     RelayAck,
+    new_context,
 )
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.dump import dump
@@ -152,7 +152,7 @@ class Cluster:
     def backfill(self, dice: random.Random, count: int = 2) -> bool:
         """Propose a step of a backfill to a partition that needs one; return False if none does."""
         steps = [
-            (partition, Backfill(table.definition.id, index.definition.id, count, Context("")))
+            (partition, Backfill(table.definition.id, index.definition.id, count, new_context("")))
             for partition in self.data
             for table in self.states[partition].tables.values()
             for index in table.indexes.values()

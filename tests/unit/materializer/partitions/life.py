@@ -11,13 +11,13 @@ from typing import Any
 from foldb.log.commands import (
     Abandon,
     Checkpoint,
-    Context,
     Level,
     Load,
     LoadedItem,
     Put,
     RestoreProgress,
     Transact,
+    new_context,
 )
 from foldb.materializer.fold import LEVEL, fold
 from foldb.materializer.fold.dump import dump
@@ -73,10 +73,10 @@ class Life:
     def rest(self) -> None:
         """Complete all open work, at the newest level."""
         for partition in range(self.cluster.partitions):
-            self.cluster.fold(partition, Level(LEVEL, Context("L")))
+            self.cluster.fold(partition, Level(LEVEL, new_context("L")))
         restoring = self._restoring()
         if restoring is not None:
-            self.cluster.fold(0, RestoreProgress(restoring.definition.id, b"", True, Context("H")))
+            self.cluster.fold(0, RestoreProgress(restoring.definition.id, b"", True, new_context("H")))
         self.cluster.rest()
         self._check_capture()
 
@@ -96,7 +96,7 @@ class Life:
             case 10 | 11:
                 self._subscribe()
             case 12 if dice.random() < 0.5:
-                self.cluster.fold(dice.randrange(self.cluster.partitions), Level(LEVEL, Context("L")))
+                self.cluster.fold(dice.randrange(self.cluster.partitions), Level(LEVEL, new_context("L")))
             case 13 | 14:
                 self._restore()
             case 15:
@@ -135,14 +135,14 @@ class Life:
             return
         actions = {command.pk: command for command in (self._command(table) for _ in range(2))}
         self.tokens += 1
-        command = Transact(list(actions.values()), Context("T"), f"token {self.tokens}", b"f")
+        command = Transact(list(actions.values()), new_context("T"), f"token {self.tokens}", b"f")
         self.cluster.fold(self.dice.choice(self.cluster.data), command)
 
     def _abandon(self) -> None:
         for partition in self.cluster.data:
             for number, _ in list(self.cluster.states[partition].transactions.undecided()):
                 self.now += 10_000
-                self.cluster.fold(partition, Abandon(number, Context("A")))
+                self.cluster.fold(partition, Abandon(number, new_context("A")))
 
     def _change_a_table(self) -> None:
         table = self._table()
@@ -170,7 +170,7 @@ class Life:
 
     def _restore(self) -> None:
         """Begin a restore, load items, report progress, or delete the table."""
-        dice, context = self.dice, Context("H", source="restore", reason="drill")
+        dice, context = self.dice, new_context("H", source="restore", reason="drill")
         table = self._restoring()
         if table is None:
             origin = {"Source": {"Id": 1, "Name": "Cars", "Arn": "arn"}, "TimeMs": self.now}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from foldb.log.commands import Backfill, Commit, Context, Record, Relay, Transact
+from foldb.log.commands import Backfill, Commit, Record, Relay, Transact, new_context
 from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.fold.transactions.state import TransactionId
 from tests.support.versions import Recorder, Version, check_newest, check_order
@@ -155,7 +155,7 @@ def test_a_global_entry_has_log_time_after_a_backfill() -> None:
     held.deliver(0, 2)
     index = held.next_index
     held.time = 6000
-    held.cluster.fold(2, Backfill(held.table, index, 10, Context("B")))
+    held.cluster.fold(2, Backfill(held.table, index, 10, new_context("B")))
     held.time = 9000
 
     held.commit()

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from foldb.log.commands import Backfill, Command, Context, Genesis, Level
+from foldb.log.commands import Backfill, Command, Genesis, Level, new_context
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, digest_of, dump, dump_table
 from foldb.materializer.fold.load import load
@@ -172,7 +172,7 @@ def eventful(seed: int) -> Ledger:
             {"TableName": "T", "AttributeDefinitions": attributes, "GlobalSecondaryIndexUpdates": [create]},
         )
     )
-    ledger.fold(Backfill(table.definition.id, table.indexes["late"].definition.id, 3, Context("B")))
+    ledger.fold(Backfill(table.definition.id, table.indexes["late"].definition.id, 3, new_context("B")))
     return ledger
 
 

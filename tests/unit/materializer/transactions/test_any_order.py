@@ -9,7 +9,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from foldb.log.commands import Action, Check, Context, Delete, Expression, Put, Transact, Update
+from foldb.log.commands import Action, Check, Context, Delete, Expression, Put, Transact, Update, new_context
 from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.outcomes import Transacted, TransactionRefused, TransactionStarted
 from foldb.model.errors import TransactionCanceledError
@@ -66,7 +66,7 @@ class _Chance:
     def transact(self) -> None:
         table = self.dropped if self.dice.random() < 0.2 else self.kept
         self.asks += 1
-        who = Context(f"t{self.asks}")
+        who = new_context(f"t{self.asks}")
         keys = self.dice.sample(range(_KEYS), self.dice.randint(1, 4))
         actions = [self._action(table, b"k%d" % key, who) for key in keys]
         token = f"token{self.dice.randrange(40)}" if self.dice.random() < 0.3 else None
@@ -85,7 +85,7 @@ class _Chance:
         """Write one item alone."""
         self.asks += 1
         pk = b"k%d" % self.dice.randrange(_KEYS)
-        command = _put(self.kept, pk, Context(f"w{self.asks}"), self._rank())
+        command = _put(self.kept, pk, new_context(f"w{self.asks}"), self._rank())
         self.partitions.fold(self.partitions.where(self.kept, pk), command)
 
     def give_up(self) -> None:

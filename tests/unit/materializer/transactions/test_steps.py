@@ -16,6 +16,7 @@ from foldb.log.commands import (
     Prepare,
     Transact,
     Vote,
+    new_context,
 )
 from foldb.materializer.fold import fold
 from foldb.materializer.fold.dump import digest, dump
@@ -100,7 +101,9 @@ def reasons(outcome: Outcome) -> list[Reason]:
     return outcome.error.reasons
 
 
-@pytest.mark.parametrize("context", [Context("R", reason="typo"), Context("R", source="undo"), CONTEXT])
+@pytest.mark.parametrize(
+    "context", [new_context("R", reason="typo"), new_context("R", source="undo"), CONTEXT]
+)
 def test_a_dump_keeps_contexts_of_either_layout(context: Context) -> None:
     """In a message that waits, and in a prepared part. Without a reason they are as in older dumps."""
     pair = Pair()
@@ -392,7 +395,7 @@ def test_a_client_gets_the_same_answer_as_from_one_partition(seed: int) -> None:
 def _any(dice: random.Random, table: Table) -> Transact:
     """Return a transaction on a few of a few items, sometimes refused."""
     places = dice.sample([(pk, sk) for pk in "abcdef" for sk in "12"], dice.randint(1, 5))
-    return Transact([_action(dice, table, pk, sk) for pk, sk in places], Context("R"))
+    return Transact([_action(dice, table, pk, sk) for pk, sk in places], new_context("R"))
 
 
 def _action(dice: random.Random, table: Table, pk: str, sk: str) -> Action:

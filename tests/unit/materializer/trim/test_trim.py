@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldb.log.commands import Context, Entry, Position, Skip
+from foldb.log.commands import Entry, Position, Skip, new_context
 from foldb.log.local import LocalLog
 from foldb.log.local.backup import back_up, cut, intact_part, restore
 from foldb.log.local.foundation import FOLDERS, base_name, head_name, newest
@@ -266,7 +266,7 @@ class TestVerification:
 class TestVoids:
     def test_a_record_voided_after_the_cut_is_not_in_the_base(self, disk: FakeDisk) -> None:
         log = filled(disk)
-        append(log, Entry(b"s" * 16, 0, [Skip(20, None, Context(""))]))
+        append(log, Entry(b"s" * 16, 0, [Skip(20, None, new_context(""))]))
         voided = digest_of(log)
 
         trim(log, disk, MIDDLE)
@@ -279,7 +279,7 @@ class TestVoids:
         trim(log, disk, MIDDLE)
         state = initial_state(log, 0)
         refold_log(state, log, 0)
-        append(log, Entry(b"s" * 16, 0, [Skip(log.begin(0) + 3, None, Context(""))]))
+        append(log, Entry(b"s" * 16, 0, [Skip(log.begin(0) + 3, None, new_context(""))]))
 
         refold_log(state, log, 0)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Delete, Position, Put
+from foldb.log.commands import Delete, Position, Put, new_context
 from foldb.materializer.fold.outcomes import Applied, Refused
 from foldb.materializer.fold.storage import Stored
 from foldb.materializer.partition import Page, ScanRequest
@@ -61,7 +61,7 @@ class Leasing:
 
     def delete(self, key: bytes) -> bool:
         """Delete an item of one unit, and return whether the write was admitted."""
-        command = Delete(self.table, key, b"", Context("R"))
+        command = Delete(self.table, key, b"", new_context("R"))
         self.fixed.outcome = Applied(command, (b"{}", 100), None, 1, 1)
         answers: list[Any] = []
         self.partition.submit(command, 1, lambda outcome, _: answers.append(outcome))
@@ -70,7 +70,7 @@ class Leasing:
     def refuse(self, key: bytes, size: int) -> None:
         """Put an item whose condition is false."""
         self.fixed.outcome = Refused(ConditionalCheckFailedError(), 1)
-        command = Put(self.table, key, b"", b"{}", size, Context("R"))
+        command = Put(self.table, key, b"", b"{}", size, new_context("R"))
         self.partition.submit(command, size, lambda *_: None)
 
     def scan(self) -> None:

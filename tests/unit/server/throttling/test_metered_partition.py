@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Context, Position, Put, Transact, Update
+from foldb.log.commands import Position, Put, Transact, Update, new_context
 from foldb.materializer.fold.outcomes import Applied, Failed, Outcome, Refused, TransactionRefused
 from foldb.materializer.fold.storage import Stored
 from foldb.materializer.partition import Page, QueryRequest
@@ -29,7 +29,7 @@ from tests.unit.materializer.splitting import split_command
 from tests.unit.server.routing.fake_partitions import FakePartition
 
 KEY = b"pk", b""
-CONTEXT = Context("R")
+CONTEXT = new_context("R")
 EMPTY_AT = Position(0, 0)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from foldb.log.commands import Context, Position
+from foldb.log.commands import Position, new_context
 from foldb.materializer.feed_requests import (
     Changes,
     FeedRequest,
@@ -41,7 +41,7 @@ from foldb.streams.sinks.sink import Batch, DeliveryResult, Failure, PartialFail
 from tests.unit.streams.delivery.virtual import VirtualLoop
 
 START_MS = 1_700_000_000_000
-_API = Context("request")
+_API = new_context("request")
 _KEY = KeySchema((KeyAttribute("pk", "S"),))
 
 
@@ -109,7 +109,7 @@ class FakePartition:
         body: dict[str, Any] | None = None,
     ) -> Change:
         """Append a change to the last entry's command."""
-        context = Context("request", depth=depth) if depth else _API
+        context = new_context("request", depth=depth) if depth else _API
         new = orjson.dumps({"pk": {"S": key}, **(body or {})})
         number = sequence_number(self.offset, 0, nth)
         change = Change(table, key.encode(), b"", old, new, number, self.time, context, tx)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldb.log.commands import Context
+from foldb.log.commands import new_context
 from foldb.materializer.fold.outcomes import Change, Tx
 from foldb.model.sequence_numbers import sequence_number
 from foldb.streams.feed import change_codec
@@ -90,7 +90,7 @@ def test_a_flipped_bit_is_damage(written: list[Change], data: st.DataObject) -> 
 
 
 def test_every_bit_of_a_block_except_its_marker_counts() -> None:
-    change = Change(OWNER.table, b"a", b"", None, b"{}", 10**26, 7, Context("r"))
+    change = Change(OWNER.table, b"a", b"", None, b"{}", 10**26, 7, new_context("r"))
     block = change_codec.block([change], 0, MARKER)
     for place in range(8 * (len(block) - len(MARKER))):
         damaged = bytearray(block)

@@ -3,13 +3,13 @@
 from itertools import pairwise
 from typing import Any
 
-from foldb.log.commands import Context, Position
+from foldb.log.commands import Position, new_context
 from foldb.materializer.feed_requests import Changes, OnFed, ReadChanges
 from foldb.materializer.fold.outcomes import Change
 from foldb.streams.feed.long_poll import LOADED_PAUSE_S, PAUSE_S, LongPoll, LongPolls
 from tests.unit.materializer.fake_loop import FakeLoop, Timer
 
-CHANGE = Change(1, b"a", b"", None, b"{}", 1, 0, Context("r"))
+CHANGE = Change(1, b"a", b"", None, b"{}", 1, 0, new_context("r"))
 
 
 def test_a_poll_that_expires_during_a_notification_is_answered() -> None:

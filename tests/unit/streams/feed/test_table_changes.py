@@ -1,6 +1,6 @@
 """The changes of a table in memory."""
 
-from foldb.log.commands import Context
+from foldb.log.commands import new_context
 from foldb.materializer.fold.feed.capture import CapturePeriod
 from foldb.materializer.fold.outcomes import Change
 from foldb.model.key_schema import KeySchema
@@ -16,7 +16,7 @@ def test_memory_has_the_changes_between_two_polls_of_a_reader() -> None:
     table = TableChanges(1, ChangeStore(None, b"", 0).segments(1, 0))
     kept = []
     for number in range(1, 40_001):
-        table.append(Change(1, b"a", b"", image, image, number, number, Context("r")), stream)
+        table.append(Change(1, b"a", b"", image, image, number, number, new_context("r")), stream)
         table.stored = number
         table.evict_stored(MAX_TABLE_BYTES)
         kept.append(len(table.recent))

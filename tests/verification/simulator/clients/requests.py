@@ -12,7 +12,6 @@ from foldb.log.commands import (
     Action,
     Check,
     Command,
-    Context,
     DefineSubscription,
     DefineTable,
     Delete,
@@ -21,6 +20,7 @@ from foldb.log.commands import (
     SubscriptionOperation,
     Transact,
     Update,
+    new_context,
 )
 from foldb.materializer.fold.outcomes import (
     Applied,
@@ -52,7 +52,7 @@ GROUPS = 3
 INDEX = "by_group"
 SILENCE = InternalServerError()
 """The answer of a client whose request times out."""
-_CONTEXT = Context("R")
+_CONTEXT = new_context("R")
 _NONE: dict[str, Any] = {"L": []}
 
 
