@@ -18,6 +18,7 @@ from foldb.materializer.history.version_history import VersionedState
 from foldb.materializer.refold import refold
 
 from . import logs, past_requests
+from .instructions import require_valgrind
 from .options import Options
 from .peers import temporary_folder
 from .tables import at_least, at_most, show
@@ -41,6 +42,7 @@ _INDEX = {
 
 def measure(options: Options) -> None:
     """Print rates per second of processor time, of all threads, and milliseconds of past reads."""
+    require_valgrind()
     dice = random.Random(7)  # noqa: S311  the same load in each run
     keys = [
         (f"user#{number // 20}", f"order#{number % 20}")

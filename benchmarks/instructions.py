@@ -8,12 +8,19 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from .peers import Peer, Running
+from .cpu import CONNECTIONS
+from .options import Options
+from .peers import FOLDB, Peer, Running, running, temporary_folder
+from .requests import Client, orders
 
 _COUNTS = "callgrind.out"
+_COLLECTIONS = 200  # a server takes fifty times as long under valgrind
+_TURNS = 30
 
 
 def require_valgrind() -> None:
@@ -37,6 +44,38 @@ def count(server: Running, folder: Path) -> int:
     found = re.search(r"^totals: (\d+)", newest.read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1])
+
+
+def of_requests(
+    kinds: Mapping[str, Callable[[str, str], bytes]],
+    flags: Sequence[str],
+    table: dict[str, Any],
+    options: Options,
+    port: int,
+) -> dict[str, float]:
+    """Return the instructions of a request to a server with these flags, by the kind of request.
+
+    Each of 32 connections sends a request, and waits until all are answered.
+    """
+    collections = min(options.keys, _COLLECTIONS)
+    keys = list(orders(collections))
+    found = {}
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        peer = Peer(FOLDB.name, lambda port, data: [*FOLDB.command(port, data), *flags])
+        server = stack.enter_context(running(under_valgrind(peer, folder), port, folder))
+        with Client(server.url) as client:
+            client.fill(collections, table)
+        sockets = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(CONNECTIONS)
+        ]
+        for name, make in kinds.items():
+            requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
+            answer(sockets, requests)
+            count(server, folder)
+            answer(sockets, requests * options.rounds)
+            found[name] = count(server, folder) / len(requests) / options.rounds
+    return found
 
 
 def answer(sockets: Sequence[socket.socket], requests: Sequence[bytes]) -> None:

@@ -6,30 +6,24 @@ load, so no request is throttled. PYTHONPATH selects another build:
     PYTHONPATH=build/compiled python -m benchmarks throttling
 """
 
-import socket
-from contextlib import ExitStack
-
 from foldb.version import build
 
 from .cpu import CONNECTIONS, KINDS
-from .instructions import answer, count, require_valgrind, under_valgrind
+from .instructions import of_requests, require_valgrind
 from .options import Options
-from .peers import FOLDB, Peer, running, temporary_folder
-from .requests import TABLE, Client, orders
+from .requests import TABLE
 from .tables import at_most, show
 
 GOAL = 1.05
 _UNITS = {"ReadCapacityUnits": 40_000, "WriteCapacityUnits": 40_000}
 _TABLE = {**TABLE, "BillingMode": "PROVISIONED", "ProvisionedThroughput": _UNITS}
-_COLLECTIONS = 200  # a server takes fifty times as long under valgrind
-_TURNS = 30
 
 
 def measure(options: Options) -> None:
     """Print the instructions of a request with and without throttling."""
     require_valgrind()
     plain, throttled = (
-        _instructions(flags, options.port + place, options)
+        of_requests(KINDS, flags, _TABLE, options, options.port + place)
         for place, flags in enumerate(([], ["--throttle"]))
     )
     rows = [
@@ -38,26 +32,3 @@ def measure(options: Options) -> None:
     ]
     columns = ["", "instructions a request", "with --throttle", "ratio"]
     show(f"throttling, {CONNECTIONS} connections, {build()} build", columns, rows)
-
-
-def _instructions(flags: list[str], port: int, options: Options) -> dict[str, float]:
-    """Return the instructions of a request to a server with these options, by the kind of request."""
-    collections = min(options.keys, _COLLECTIONS)
-    keys = list(orders(collections))
-    found = {}
-    with ExitStack() as stack:
-        folder = stack.enter_context(temporary_folder())
-        peer = Peer(FOLDB.name, lambda port, data: [*FOLDB.command(port, data), *flags])
-        server = stack.enter_context(running(under_valgrind(peer, folder), port, folder))
-        with Client(server.url) as client:
-            client.fill(collections, _TABLE)
-        sockets = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(CONNECTIONS)
-        ]
-        for name, make in KINDS.items():
-            requests = [make(*keys[place * 7919 % len(keys)]) for place in range(_TURNS * CONNECTIONS)]
-            answer(sockets, requests)
-            count(server, folder)
-            answer(sockets, requests * options.rounds)
-            found[name] = count(server, folder) / len(requests) / options.rounds
-    return found

@@ -229,7 +229,7 @@ def _texts(condition: str | None, update: str | None, names: dict[str, str] | No
 
 def _read_expression(data: bytes, at: int) -> tuple[Expression, int]:
     texts = _TEXTS.get(data[at : at + _START_BYTES])
-    if texts is None or not data.startswith(texts.encoded, at):
+    if texts is None or data[at : at + len(texts.encoded)] != texts.encoded:
         texts = _read_texts(data, at)
     values, at = read_optional(data, at + len(texts.encoded), read_sized)
     dialect, at = avro.read_symbol(data, at, DIALECTS)

@@ -51,7 +51,8 @@ def decode(type_name: str, data: bytes) -> dict[str, Any]:
 
 def part(data: bytes) -> bytes:
     """Return one key as a part of a composite."""
-    return data.replace(_NUL, _ESCAPED) + _END
+    # Few keys have a NUL, and to look for one costs a fifth of a call of `replace`.
+    return (data.replace(_NUL, _ESCAPED) if 0 in data else data) + _END
 
 
 def split(composite: bytes) -> list[bytes]:

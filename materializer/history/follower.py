@@ -42,6 +42,7 @@ from ...log.log import ReadableLog
 from ..fold.fold_record import Void
 from ..fold.messages import effective_time
 from ..fold.state import Table
+from ..gc_tuning import no_collections
 from ..refold import fold_record
 from .attribution import AttributionWriter, roll_back_attribution
 from .base import CHECKPOINT, END
@@ -219,17 +220,18 @@ class Follower:
         clock, writer = self._clock, self._writer
         until = clock() + STEP_S
         has_more = True
-        while clock() < until:
-            record = self._next_record()
-            if record is None:
-                has_more = False
-                break
-            self._fold(record)
-            if len(writer.unflushed) >= _BATCH_VERSIONS:
-                self._flush()
-            if self._stops():
-                break
-        self._flush()
+        with no_collections():
+            while clock() < until:
+                record = self._next_record()
+                if record is None:
+                    has_more = False
+                    break
+                self._fold(record)
+                if len(writer.unflushed) >= _BATCH_VERSIONS:
+                    self._flush()
+                if self._stops():
+                    break
+            self._flush()
         return has_more
 
     def _stops(self) -> bool:

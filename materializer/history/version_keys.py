@@ -121,7 +121,7 @@ class StoreKeys:
     def key(self, pk: bytes, sk: bytes) -> bytes:
         """Return the key of an item."""
         if pk != self._pk or sk != self._sk:
-            self._key = self.collection(pk) + sk.replace(b"\0", _ESCAPED_NUL) + _END
+            self._key = self.collection(pk) + part(sk)
             self._pk, self._sk = pk, sk
         return self._key
 
