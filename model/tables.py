@@ -13,7 +13,7 @@ append or follows from the log: times are log time, and no member is counted or 
 """
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from .capacity_partitions import PartitionMap
@@ -436,4 +436,4 @@ def _partitions_from_json(data: dict[str, Any]) -> PartitionMap | None:
 def _fields(settings: Any) -> dict[str, Any] | None:
     if settings is None:
         return None
-    return {name: getattr(settings, name) for name in settings.__slots__}
+    return {each.name: getattr(settings, each.name) for each in fields(settings)}

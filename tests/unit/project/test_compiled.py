@@ -75,6 +75,16 @@ def test_no_class_binds_a_method_to_a_second_name() -> None:
     assert [] == bound
 
 
+@pytest.mark.parametrize("path", HOT)
+def test_no_slots_are_read(path: str) -> None:
+    """A compiled class has none, although its source assigns them: `dataclasses.fields` names the fields."""
+    read = [
+        each for each in ast.walk(TREES[path]) if isinstance(each, ast.Attribute) and each.attr == "__slots__"
+    ]
+
+    assert [] == [each.lineno for each in read]
+
+
 def test_only_compiled_classes_derive_from_compiled_ones() -> None:
     plain = ("Protocol", "NamedTuple", "TypedDict", "Enum", "IntEnum", "TypeAlias")
     compiled = {
