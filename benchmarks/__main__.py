@@ -3,8 +3,8 @@
     DYNOXIDE=path/to/dynoxide python -m benchmarks [part ...] [--seconds 3] [--rounds 3] [--quick]
 
 Each part prints a table. A figure with a goal shows whether the goal is reached. All parts take about half an hour.
-They need Linux and wrk on the PATH. The comparison needs dynoxide (npm package @dynoxide/linux-x64); without it its
-columns are empty.
+They need Linux and wrk on the PATH; those that count instructions need valgrind. The comparison needs dynoxide (npm
+package @dynoxide/linux-x64); without it its columns are empty.
 """
 
 import argparse

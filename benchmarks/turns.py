@@ -113,8 +113,8 @@ def _operations(folder: Path, millions: float) -> dict[str, Operation]:
         "UpdateTable, the index is deleted": _delete_index,
         "snapshot make": lambda _: _foldb(folder, "snapshot", "make"),
         "DeleteTable": lambda client: last.append(_delete_table(client)),
-        "rebuild --into, of the deleted table": lambda _: _foldb(
-            folder, "rebuild", "orders", "--to", last[0], "--into", "again"
+        "restore, of the deleted table": lambda _: _foldb(
+            folder, "restore", "orders", "--as-of", last[0], "--into", "again"
         ),
     }  # fmt: skip
 
