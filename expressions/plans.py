@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 from ..model.errors import ValidationError
 from ..model.lazy_dataclass import dataclass
 from ..model.limits import MODERN, Limits
+from ..model.values import type_of
 from .conditions import Condition, check_values
 from .key_conditions import KeyCondition, key_condition
 from .parameters import check_substitutions
@@ -112,8 +113,7 @@ def compile(  # noqa: A001  # the agreed name
         parts.append(-1)  # the names have ended, or there are none
         for name, value in values.items():
             parts.append(name)
-            for tag in value:  # the only one
-                parts.append(tag)
+            parts.append(type_of(value))
     key = tuple(parts)
     plan = _PLANS.get(key)
     if plan is None:

@@ -243,8 +243,6 @@ def _remove(_item: Item, _values: Bound, _old: Value | None) -> None:
 
 def _writer(action: UpdateAction, *, legacy: bool) -> AttributeWriter:
     match action:
-        case SetAction(_, Reference(name)):
-            return lambda _item, values, _old: values[name]
         case SetAction(_, value):
             get = _getter(value)
             return lambda item, values, _old: get(item, values)

@@ -21,12 +21,8 @@ from ..model.lazy_dataclass import dataclass
 from ..model.values import Item, Value
 from .context import Context, Source, either_context, new_context
 
-__all__ = [
-    "Context",
-    "Source",
-    "either_context",
-    "new_context",
-]  # of context.py; everything else is defined here
+# Those of context.py; everything else is defined here.
+__all__ = ["Context", "Source", "either_context", "new_context"]
 
 LEVEL: Final = 5
 """The level of a new log, and the highest that this version folds: the version of the rules by which the fold applies

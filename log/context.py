@@ -9,7 +9,7 @@ Without a reason the present layout is the first one and a 00, so bytes of older
 
 from typing import Final, Literal, TypeAlias, final, get_args
 
-from .avro import long, optional_text, read_long, read_text, skip_sized
+from .avro import long, optional_text, read_long, read_optional, read_text, skip_sized
 
 Source: TypeAlias = Literal["api", "ttl", "trigger", "restore", "undo"]
 
@@ -82,11 +82,11 @@ class Context:
         data = self.encoded
         try:
             request_id, at = read_text(data, 0)
-            invocation_id, at = _read_optional(data, at)
-            principal, at = _read_optional(data, at)
+            invocation_id, at = read_optional(data, at, read_text)
+            principal, at = read_optional(data, at, read_text)
             source, at = read_long(data, at)
             depth, at = read_long(data, at)
-            reason, at = _read_optional(data, at)
+            reason, at = read_optional(data, at, read_text)
         except IndexError as error:
             raise ValueError(f"not a context: {error!r}") from error
         if not 0 <= source < len(SOURCES):
@@ -191,12 +191,3 @@ def first_end(data: bytes, at: int) -> int:
         return at + 2
     _, at = read_long(data, at)
     return read_long(data, at)[1]
-
-
-def _read_optional(data: bytes, at: int) -> tuple[str | None, int]:
-    branch = data[at]
-    if branch == 0:
-        return None, at + 1
-    if branch != _VALUE:
-        raise ValueError(f"a union of two has no branch {branch >> 1}")
-    return read_text(data, at + 1)

@@ -34,29 +34,6 @@ _ONCE: Final = frozenset(
     )
 )
 
-# Names of fields that clients of DynamoDB send, as most of them spell each: a look-up costs less than lower().
-_LOWER: Final = {
-    spelled: name
-    for name in (
-        b"accept",
-        b"accept-encoding",
-        b"amz-sdk-invocation-id",
-        b"amz-sdk-request",
-        b"authorization",
-        b"connection",
-        b"content-length",
-        b"content-type",
-        b"host",
-        b"user-agent",
-        b"x-amz-content-sha256",
-        b"x-amz-date",
-        b"x-amz-security-token",
-        b"x-amz-target",
-        b"x-amz-user-agent",
-    )
-    for spelled in (name, name.title())
-}
-
 
 class BadRequestError(Exception):
     """The request is malformed or not supported. `reason` never quotes the request."""
@@ -131,7 +108,7 @@ def read_head(data: bytes) -> RequestHead:
     except httptools.HttpParserError as error:
         raise BadRequestError(400, str(error)) from None
 
-    fields = {_LOWER.get(name) or name.lower(): value for name, value in collector.raw.items()}
+    fields = {name.lower(): value for name, value in collector.raw.items()}
     if data.startswith(_USUAL):
         method, path, keep_alive = b"POST", b"/", True
     else:
