@@ -1,10 +1,11 @@
 """Descriptions of exports, imports and bulk operations, in the form of DynamoDB's answers."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from .descriptions import seconds
 from .jobs import Job
-from .tables import name_of
+from .tables import TableDefinition, name_of
 
 _BY_EXPORT: Final = ("S3Bucket", "S3BucketOwner", "S3Prefix", "S3SseAlgorithm", "S3SseKmsKeyId")
 _BY_IMPORT: Final = (
@@ -50,6 +51,17 @@ def describe_export(job: Job, manifest_key: str) -> dict[str, Any]:
 def export_summary(job: Job) -> dict[str, Any]:
     """Return the ExportSummary of ListExports."""
     return {"ExportArn": job.arn, "ExportStatus": job.status, "ExportType": _export_type(job)}
+
+
+def import_as_seen(job: Job, table: TableDefinition | None) -> Job:
+    """Return the job of an import as its client sees it: it has not ended while a partition does not serve its table.
+
+    Args:
+        table: The definition of its table in the catalog; None if the table is deleted.
+    """
+    if job.is_running or table is None or table.status != "CREATING":
+        return job
+    return replace(job, status="IN_PROGRESS", ended_ms=None, failure=None)
 
 
 def describe_import(job: Job) -> dict[str, Any]:

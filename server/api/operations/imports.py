@@ -8,7 +8,7 @@ from typing import Any
 
 from ....model.errors import ImportNotFoundError, ResourceInUseError, ValidationError
 from ....model.job_descriptions import describe_import as description
-from ....model.job_descriptions import import_summary
+from ....model.job_descriptions import import_as_seen, import_summary
 from ....model.jobs import START_IMPORT, Job
 from ....model.tables import name_of
 from ...auth.rights import EVERYTHING, Demand, Right
@@ -36,7 +36,7 @@ async def import_table(node: Node, body: dict[str, Any], caller: Caller) -> Answ
         raise ValidationError("InputFormatOptions can only be specified when InputFormat is CSV")
     repeated = jobs.find_repeated(node, "import", body)
     if repeated is not None:
-        return _answer(repeated)
+        return _answer(node, repeated)
     parameters = body["TableCreationParameters"]
     name = name_of(parameters["TableName"])
     if name in node.state.names:
@@ -44,13 +44,13 @@ async def import_table(node: Node, body: dict[str, Any], caller: Caller) -> Answ
     uuid = table_commands.new_uuid(node)
     members = table_commands.check_create(node, parameters, uuid)
     job, position = await jobs.begin(node, START_IMPORT, body, caller.context, uuid=uuid, **members)
-    return _answer(job)._replace(position=position)
+    return _answer(node, job)._replace(position=position)
 
 
 @operation("DescribeImport", Right.READ, member="ImportArn")
 async def describe_import(node: Node, body: dict[str, Any], _: Caller) -> Answer:
     """Describe the import."""
-    return _answer(await jobs.find_job(node, "import", body["ImportArn"], ImportNotFoundError))
+    return _answer(node, await jobs.find_job(node, "import", body["ImportArn"], ImportNotFoundError))
 
 
 def _list_demands(body: dict[str, Any]) -> Iterator[Demand]:
@@ -61,8 +61,13 @@ def _list_demands(body: dict[str, Any]) -> Iterator[Demand]:
 async def list_imports(node: Node, body: dict[str, Any], _: Caller) -> dict[str, Any]:
     """Return a page of imports, the newest first."""
     page, token = jobs.page_of(node.state.jobs.values(), "import", body, body.get("PageSize", _PAGE))
-    return {"ImportSummaryList": [import_summary(job) for job in page], **token}
+    return {"ImportSummaryList": [import_summary(_as_seen(node, job)) for job in page], **token}
 
 
-def _answer(job: Job) -> Answer:
-    return jobs.answer("ImportTableDescription", description(job))
+def _answer(node: Node, job: Job) -> Answer:
+    return jobs.answer("ImportTableDescription", description(_as_seen(node, job)))
+
+
+def _as_seen(node: Node, job: Job) -> Job:
+    table = node.state.tables.get(job.table_id)
+    return import_as_seen(job, None if table is None else table.definition)

@@ -87,9 +87,11 @@ class Jobs:
             **members,
         }
         arn = self.client.import_table(**request)["ImportTableDescription"]["ImportArn"]
-        return self.ended(
+        described = self.ended(
             lambda: self.client.describe_import(ImportArn=arn)["ImportTableDescription"], "Import"
         )
+        assert self.client.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE"
+        return described
 
     def bulk(self, name: str, prefix: str, **members: Any) -> Any:
         """Put the items of files, and return the description of the complete bulk operation."""
