@@ -100,8 +100,11 @@ def requirement() -> str:
     return next(str(each) for each in project["optional-dependencies"]["dev"] if each.startswith("mypy=="))
 
 
-def compile_modules(work: Path) -> dict[str, object]:
+def compile_modules(work: Path, *, separately: bool = False) -> dict[str, object]:
     """Write the modules as C into a folder, and return the arguments of setup() that build them there.
+
+    With `separately` each module is a library of its own without optimisation, so a change of one compiles that one.
+    The folder may then hold the files of the run before.
 
     Raises:
         SystemExit: mypy reports an error.
@@ -109,17 +112,21 @@ def compile_modules(work: Path) -> dict[str, object]:
     from mypyc.build import mypycify
 
     # mypy has to see the root of the repository as the package `foldb`, and nothing of this machine's packages.
-    (work / "src").mkdir()
-    (work / "src/foldb").symlink_to(ROOT)
+    (work / "src").mkdir(exist_ok=True)
+    if not (work / "src/foldb").exists():
+        (work / "src/foldb").symlink_to(ROOT)
     os.environ["MYPYPATH"] = str(work / "src")
     options = ["--config-file=", "--explicit-package-bases", "--no-site-packages", "--ignore-missing-imports"]
+    options += ["--cache-dir=/dev/null"]  # mypyc cannot build separate modules from a cache
     paths = [str(work / "src/foldb" / path) for path in hot_modules()]
     modules = mypycify(
         [*options, *paths],
         target_dir=str(work / "c"),
-        group_name="foldb",
         debug_level="0",
-        multi_file=True,  # one large file takes the C compiler twice as long
+        opt_level="0" if separately else "3",
+        separate=separately,
+        group_name=None if separately else "foldb",
+        multi_file=not separately,  # one large file takes the C compiler twice as long
     )
     return {"ext_modules": modules, "options": {"build": {"build_base": str(work / "build")}}}
 

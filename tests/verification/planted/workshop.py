@@ -1,11 +1,15 @@
 """A copy of the repository, in which one bug after the other is planted and its tests are run.
 
 <folder>/foldb      the copy: its root is the package, as everywhere
+<folder>/compiled   the C sources and objects of its hot modules, if this process runs the compiled package
 PYTHONPATH          is <folder>, so that tests and their child processes import the copy
+
+On the compiled package a bug in a hot module is compiled before its tests run.
 """
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from foldb.version import build
 from tests.verification.planted.bug import Bug
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,6 +44,16 @@ class Workshop:
         self._copy = folder / "foldb"
         unwanted = shutil.ignore_patterns(".*", "__pycache__", "data", "build", "dist", "*.egg-info")
         shutil.copytree(ROOT, self._copy, ignore=unwanted)
+        self._hot: list[str] = []
+        if build() == "compiled":
+            self._hot = runpy.run_path(str(ROOT / "setup.py"))["hot_modules"]()
+            refusal = self._compile()
+            if refusal is not None:
+                raise RuntimeError(refusal)
+
+    def changes_the_build(self, bug: Bug) -> bool:
+        """Return whether the bug can behave otherwise in this build than in the pure one, where it is tried anyway."""
+        return build() == "pure" or any(edit.path in self._hot for edit in bug.edits)
 
     def imported(self) -> Path:
         """Return the folder from which a process of the workshop imports foldb."""
@@ -56,7 +71,8 @@ class Workshop:
     def try_(self, bug: Bug) -> Finding:
         """Plant a bug, run its tests, and remove it again."""
         with self._planted(bug):
-            return self.run(bug.tests)
+            refusal = self._compile() if self._hot else None
+            return self.run(bug.tests) if refusal is None else Finding(f"the compiler: {refusal}", "")
 
     def run(self, tests: Sequence[str]) -> Finding:
         """Run tests up to the first that fails."""
@@ -75,6 +91,24 @@ class Workshop:
         if done.returncode and not failed:
             raise RuntimeError(f"the tests did not run: {done.stdout}{done.stderr}")
         return Finding(failed[1] if failed else None, done.stdout)
+
+    def _compile(self) -> str | None:
+        """Compile the modules that have changed; return the error if mypy refuses one.
+
+        Raises:
+            RuntimeError: The build failed for another reason.
+        """
+        program = Path(__file__).with_name("compile_copy.py")
+        done = subprocess.run(
+            [sys.executable, program, self._copy, self._folder / "compiled"],
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+        )
+        refused = re.search(r"^\S+\.py:\d+: error: .*$", done.stdout + done.stderr, re.MULTILINE)
+        if done.returncode and not refused:
+            raise RuntimeError(f"the copy was not compiled: {done.stdout}{done.stderr}")
+        return refused[0] if refused else None
 
     @contextmanager
     def _planted(self, bug: Bug) -> Iterator[None]:
