@@ -27,7 +27,9 @@ from . import numbers
 SLOTS: Final = 4096
 _SLOT_SHIFT: Final = 64 - (SLOTS - 1).bit_length()
 
-_NUL, _ESCAPED, _END = b"\0", b"\0\xff", b"\0\0"
+_NUL: Final = b"\0"
+_ESCAPED: Final = b"\0\xff"
+_END: Final = b"\0\0"
 
 
 def encode(value: dict[str, Any]) -> bytes:

@@ -55,6 +55,10 @@ _NAME_EMPTY: Final = "Empty attribute name"
 _NOT_TRUE: Final = _INVALID + "Null attribute value types must have the value of true"
 _EMPTY_STRING: Final = _INVALID + "An AttributeValue may not contain an empty string"
 _EMPTY_BINARY: Final = _INVALID + "An AttributeValue may not contain a null or empty binary type."
+# Compiled, these are found at once, and members of a module by two lookups for each use.
+_loads: Final = orjson.loads
+_dumps: Final = orjson.dumps
+_SORTED: Final = orjson.OPT_SORT_KEYS
 
 
 # Validation
@@ -185,19 +189,20 @@ def _check(values: Iterable[Any], limits: Limits, depth: int) -> int:
     The most frequent types do without a look into the table, and compiled without the boxes of a call through it.
     """
     size = 0
+    tag: str
     for value in values:
         if type(value) is not dict or len(value) != 1:
             size += _check_irregular(value, limits, depth)
             continue
-        (tag,) = value
-        if tag == "S":
-            size += _check_string(value, value[tag], limits, depth)
-        elif tag == "N":
-            size += _check_number(value, value[tag], limits, depth)
-        elif tag in _CHECKS:
-            size += _CHECKS[tag](value, value[tag], limits, depth)
-        else:
-            size += _check_irregular(value, limits, depth)
+        for tag, content in value.items():  # compiled, this one turn needs no iterator
+            if tag == "S":
+                size += _check_string(value, content, limits, depth)
+            elif tag == "N":
+                size += _check_number(value, content, limits, depth)
+            elif tag in _CHECKS:
+                size += _CHECKS[tag](value, content, limits, depth)
+            else:
+                size += _check_irregular(value, limits, depth)
     return size
 
 
@@ -514,12 +519,12 @@ _SIZES: Final[dict[str, Callable[[Any], int]]] = {
 def dump(item: Item) -> bytes:
     """Return the canonical bytes of an item."""
     # The bytes that orjson returns keep its buffer of about 4 KB alive; a copy does not.
-    return b"%b" % orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+    return b"%b" % _dumps(item, None, _SORTED)
 
 
 def load(data: bytes) -> Item:
     """Return a new item from canonical bytes, which the caller may change."""
-    item: Item = orjson.loads(data)
+    item: Item = _loads(data)
     return item
 
 

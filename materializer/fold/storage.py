@@ -39,6 +39,7 @@ HASHES: Final = 1 << 64
 
 # Scans that are under way return to the same slot page after page; this many slots keep their order.
 _ORDERS: Final = 64
+_KNOWN_SLOTS: Final = 1024  # recent partition keys
 
 # A single item under its partition key: (bytes, size), followed by its sort key if the store has sort keys.
 _Alone: TypeAlias = tuple[bytes, int] | tuple[bytes, int, bytes]
@@ -358,8 +359,7 @@ class MemoryStore:
 
     __slots__ = (
         "_has_sort_key",
-        "_last_pk",
-        "_last_slot",
+        "_known_slots",
         "_occupied",
         "_orders",
         "_owner",
@@ -377,7 +377,7 @@ class MemoryStore:
         self._occupied: list[int] = []  # the keys of _slots, sorted
         self._orders: dict[int, list[tuple[int, bytes]]] = {}
         self._slots_of_keys = Slots(owner_id)
-        self._last_pk, self._last_slot = b"", self._slots_of_keys.of(b"")
+        self._known_slots: dict[bytes, int] = {}
         self.count = 0
         self.size = 0
         self.views: list[WriteObserver] = []
@@ -539,13 +539,14 @@ class MemoryStore:
                     yield hashed, pk, sk, stored
 
     def _slot_number(self, pk: bytes) -> int:
-        """Return the slot of `pk`. A write reads the item first, and hashing is half the cost of both, so keep the
-        last.
-        """
-        if pk != self._last_pk:
-            self._last_slot = self._slots_of_keys.of(pk)
-            self._last_pk = pk
-        return self._last_slot
+        """Return the slot of `pk`. Hashing is half the cost of a read or a write, so those of recent keys are kept."""
+        known = self._known_slots
+        found = known.get(pk)
+        if found is None:
+            if len(known) >= _KNOWN_SLOTS:
+                known.clear()
+            found = known[pk] = self._slots_of_keys.of(pk)
+        return found
 
     def _end_of_slot(self, slot_number: int, pks: Sequence[bytes], start: int) -> int:
         """Return the index of the first key in another slot: double the step to pass it, then bisect."""

@@ -6,11 +6,14 @@ text. Strings are counted by their quotes, in C. Most clients send JSON without 
 one comparison is enough.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from ...model.errors import SerializationError
+
+_loads: Final = orjson.loads
+_dumps: Final = orjson.dumps
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -21,8 +24,8 @@ def parse(data: bytes) -> dict[str, Any]:
             message.
     """
     try:
-        body = orjson.loads(data)
-        written = orjson.dumps(body)
+        body = _loads(data)
+        written = _dumps(body)
     except (
         orjson.JSONDecodeError,
         orjson.JSONEncodeError,

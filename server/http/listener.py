@@ -149,8 +149,8 @@ class Listener(Shared):
     def request_id(self) -> str:
         """Return a new request id, in the alphabet and length of DynamoDB's."""
         self._traffic.requests += 1
-        # mypyc makes an f-string with a format a call of str.format, which takes longer than the whole answer's head.
-        return self._id_prefix + format(self._traffic.requests, "016X")
+        # A format takes twice as long, and compiled as long as the whole answer's head.
+        return self._id_prefix + self._traffic.requests.to_bytes(8, "big").hex().upper()
 
     def position_fields(self, position: ResultPosition) -> bytes:
         """Return the header fields of a position. Between two writes they are the same, so the last ones are kept."""

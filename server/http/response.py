@@ -13,11 +13,10 @@ ECHOED: Final = frozenset((JSON, b"application/x-amz-json-1.1", b"application/js
 # A smaller body fits into one or two packets: its compression would cost more time than it saves.
 GZIP_FROM_BYTES: Final = 4096
 
-_FIELDS: Final = (
-    b"\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\nx-amz-crc32: %d"
+_HEAD: Final = (
+    b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\n"
+    b"x-amz-crc32: %d%b\r\n\r\n"
 )
-_OK: Final = b"HTTP/1.1 200 OK" + _FIELDS + b"%b\r\n\r\n%b"
-_OTHER: Final = b"HTTP/1.1 %d %b" + _FIELDS + b"%b\r\n\r\n"
 GZIPPED: Final = b"\r\nContent-Encoding: gzip"
 CLOSING: Final = b"\r\nConnection: close"
 
@@ -42,12 +41,33 @@ def position_fields(position: bytes, log_time_ms: int | None) -> bytes:
     """Return the header fields of the position that an answer is true of, with its log time if that is known."""
     if log_time_ms is None:
         return b"\r\nx-foldb-position: " + position
-    return b"\r\nx-foldb-position: %b\r\nx-foldb-log-time: %d" % (position, log_time_ms)
+    return b"".join(
+        (b"\r\nx-foldb-position: ", position, b"\r\nx-foldb-log-time: ", str(log_time_ms).encode())
+    )
 
 
 def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
-    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields."""
-    return _OK % (date, content_type, len(body), request_id, zlib.crc32(body), position, body)
+    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields.
+
+    Compiled, joining takes a third of the time of a format.
+    """
+    return b"".join(
+        (
+            b"HTTP/1.1 200 OK\r\nDate: ",
+            date,
+            b"\r\nContent-Type: ",
+            content_type,
+            b"\r\nContent-Length: ",
+            str(len(body)).encode(),
+            b"\r\nx-amzn-RequestId: ",
+            request_id,
+            b"\r\nx-amz-crc32: ",
+            str(zlib.crc32(body)).encode(),
+            position,
+            b"\r\n\r\n",
+            body,
+        )
+    )
 
 
 def answer(
@@ -82,7 +102,7 @@ def api_head(
     more: bytes,
 ) -> bytes:
     """Format the head of an answer of the API. `more` holds header fields."""
-    return _OTHER % (status, REASONS[status], date, content_type, size, request_id, checksum, more)
+    return _HEAD % (status, REASONS[status], date, content_type, size, request_id, checksum, more)
 
 
 def plain(

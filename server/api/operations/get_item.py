@@ -24,20 +24,27 @@ _PLAIN: Final = frozenset(("TableName", "Key", "ConsistentRead"))
 def get_item(database: Database, body: dict[str, Any], reply: Reply) -> None:
     """Validate the request and read the item."""
     limits, key = database.state.limits, body["Key"]
-    if body.keys() <= _PLAIN:
+    is_plain = body.keys() <= _PLAIN
+    plan: Plan | None = None
+    if is_plain:
         check_item(key, limits)
         definition = database.state.usable_table(body["TableName"]).definition
-        answer = _answer_plain
     else:
         plan = parameters.parse_read(body, limits, partial(check_item, key, limits), "GetItem").plan
         definition = database.state.usable_table(body["TableName"]).definition
         parameters.check_key_paths(plan, definition)
-        answer = partial(_answer, body, plan)
     pk, sk = definition.key.read_key(key, limits)
     consistent = body.get("ConsistentRead", False)
-    callback = partial(answer, reply, database.usage[definition.id], pk, consistent)
+    usage = database.usage[definition.id]
+
+    def answer(stored: Stored | RequestError | None, position: ResultPosition) -> None:
+        if is_plain:
+            _answer_plain(reply, usage, pk, consistent, stored, position)
+        else:
+            _answer(body, plan, reply, usage, pk, consistent, stored, position)
+
     # A client that names a position must not read a state from before it.
-    database.partition.get(definition.id, pk, sk, consistent or reply.after is not None, callback)
+    database.partition.get(definition.id, pk, sk, consistent or reply.after is not None, answer)
 
 
 def _answer_plain(
