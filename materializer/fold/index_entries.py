@@ -171,7 +171,7 @@ class _Parts:
         if index.kept is None:
             return self._stored
         texts = [self._text(name) for name in sorted(self._names(index.kept))]
-        return b"{%b}" % b",".join(texts), self.size(index)
+        return b"{%b}" % (b",".join(texts),), self.size(index)
 
     def _names(self, kept: Iterable[str]) -> list[str]:
         return [name for name in kept if name in self._item]

@@ -27,11 +27,11 @@ def members(*parts: bytes) -> bytes:
     >>> members(b'"Count":1', b"", b'"ScannedCount":2')
     b'{"Count":1,"ScannedCount":2}'
     """
-    return b"{%b}" % b",".join(filter(None, parts))
+    return b"{%b}" % (b",".join(filter(None, parts)),)
 
 
 def array(elements: Iterable[bytes]) -> bytes:
-    return b"[%b]" % b",".join(elements)
+    return b"[%b]" % (b",".join(elements),)
 
 
 def quoted(name: str) -> bytes:

@@ -17,6 +17,7 @@ _HEAD: Final = (
     b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nx-amzn-RequestId: %b\r\n"
     b"x-amz-crc32: %d%b\r\n\r\n"
 )
+_crc32: Final = zlib.crc32
 GZIPPED: Final = b"\r\nContent-Encoding: gzip"
 CLOSING: Final = b"\r\nConnection: close"
 
@@ -41,30 +42,22 @@ def position_fields(position: bytes, log_time_ms: int | None) -> bytes:
     """Return the header fields of the position that an answer is true of, with its log time if that is known."""
     if log_time_ms is None:
         return b"\r\nx-foldb-position: " + position
-    return b"".join(
-        (b"\r\nx-foldb-position: ", position, b"\r\nx-foldb-log-time: ", str(log_time_ms).encode())
-    )
+    return b"\r\nx-foldb-position: %b\r\nx-foldb-log-time: %b" % (position, str(log_time_ms).encode())
 
 
 def ok(body: bytes, date: bytes, content_type: bytes, request_id: bytes, position: bytes) -> bytes:
-    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields.
-
-    Compiled, joining takes a third of the time of a format.
-    """
-    return b"".join(
-        (
-            b"HTTP/1.1 200 OK\r\nDate: ",
+    """Format the common answer: 200, not gzipped, the connection stays open. `position` holds its header fields."""
+    # mypyc compiles a literal format of bytes alone to one copy of each.
+    return (
+        b"HTTP/1.1 200 OK\r\nDate: %b\r\nContent-Type: %b\r\nContent-Length: %b\r\nx-amzn-RequestId: %b\r\n"
+        b"x-amz-crc32: %b%b\r\n\r\n%b"
+        % (
             date,
-            b"\r\nContent-Type: ",
             content_type,
-            b"\r\nContent-Length: ",
             str(len(body)).encode(),
-            b"\r\nx-amzn-RequestId: ",
             request_id,
-            b"\r\nx-amz-crc32: ",
-            str(zlib.crc32(body)).encode(),
+            str(_crc32(body)).encode(),
             position,
-            b"\r\n\r\n",
             body,
         )
     )
@@ -89,7 +82,7 @@ def answer(
         more += GZIPPED
     if close:
         more += CLOSING
-    return api_head(status, len(body), zlib.crc32(body), date, content_type, request_id, more) + body
+    return api_head(status, len(body), _crc32(body), date, content_type, request_id, more) + body
 
 
 def api_head(

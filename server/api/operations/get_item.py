@@ -59,7 +59,7 @@ def _answer_plain(
     if reply.record is not None and not isinstance(stored, RequestError):
         reply.consumed(read_half_units(stored[1] if stored else 0, consistent))
     if isinstance(stored, tuple):
-        reply.ok(b'{"Item":%b}' % stored[0], position)
+        reply.ok(b'{"Item":%b}' % (stored[0],), position)
     elif stored is None:
         reply.ok(EMPTY, position)
     else:
