@@ -1,9 +1,11 @@
 """Measure reads of the past over HTTP, beside live ones, and the cost of a followed history for the server."""
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from statistics import median, quantiles
 from typing import Any
@@ -29,6 +31,7 @@ _CONNECTIONS = 32
 _PAIRS = 4
 _PAIR_SECONDS = 1
 _COMPARED = "alone, and beside a history that follows"
+_BUSY = "alone, and beside a process that only counts"
 _FOLLOWED = Peer("followed", lambda port, folder: [*FOLDB.command(port, folder), "--history"])
 
 
@@ -48,7 +51,9 @@ def measure(options: Options) -> None:
             _await_history(client, positions - 1)
             title = f"{len(keys) * _VERSIONS_PER_ITEM:,} versions of {len(keys):,} items, one connection, over HTTP"
             show(title, ["", "p50", "p99", ""], list(_reads(client, keys, positions, dice)))
-    show("processor time of the server a put, 32 connections", ["", "figure"], [_processor_time(options)])
+    show(
+        "processor time of the server a put, 32 connections", ["", "figure"], list(_processor_times(options))
+    )
     show("instructions of the server a put, 32 connections", ["", "figure"], [_instructions(options)])
 
 
@@ -122,9 +127,12 @@ def _timed(client: Client, operation: str, request: Callable[[], dict[str, Any]]
     return taken
 
 
-def _processor_time(options: Options) -> list[str]:
-    """Compare the processor time of a put in two servers, one with a history that follows."""
-    used: dict[str, list[float]] = {FOLDB.name: [], _FOLLOWED.name: []}
+def _processor_times(options: Options) -> Iterator[list[str]]:
+    """Compare the processor time of a put in two servers, one with a history that follows, and beside no part of foldb.
+
+    The last shows what a busy core costs its neighbours on this machine, in caches and memory.
+    """
+    used: dict[str, list[float]] = {FOLDB.name: [], _FOLLOWED.name: [], _BUSY: []}
     with ExitStack() as stack:
         servers = {}
         for place, peer in enumerate((FOLDB, _FOLLOWED)):
@@ -134,9 +142,24 @@ def _processor_time(options: Options) -> list[str]:
         for nth in range(options.rounds * _PAIRS):
             for name in list(servers)[:: 1 if nth % 2 else -1]:
                 used[name].append(_processor_us(servers[name], options))
-    plain, followed = (median(used[name]) for name in (FOLDB.name, _FOLLOWED.name))
-    ratio = median([b / a for a, b in zip(used[FOLDB.name], used[_FOLLOWED.name], strict=True)])
-    return [_COMPARED, f"{plain:.1f} us, {followed:.1f} us; {at_most(ratio, GOAL_PUT)}"]
+            with _counting():
+                used[_BUSY].append(_processor_us(servers[FOLDB.name], options))
+    alone = median(used[FOLDB.name])
+    for name, title in (_FOLLOWED.name, _COMPARED), (_BUSY, _BUSY):
+        ratio = median([b / a for a, b in zip(used[FOLDB.name], used[name], strict=True)])
+        shown = at_most(ratio, GOAL_PUT) if name == _FOLLOWED.name else f"{ratio:.2f}"
+        yield [title, f"{alone:.1f} us, {median(used[name]):.1f} us; {shown}"]
+
+
+@contextmanager
+def _counting() -> Iterator[None]:
+    """Keep a core busy, without work for memory or disk."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _instructions(options: Options) -> list[str]:
