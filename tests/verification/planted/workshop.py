@@ -105,7 +105,8 @@ class Workshop:
             capture_output=True,
             text=True,
         )
-        refused = re.search(r"^\S+\.py:\d+: error: .*$", done.stdout + done.stderr, re.MULTILINE)
+        # mypyc raises a KeyError for a lambda that a bug made unreachable.
+        refused = re.search(r"^\S+\.py:\d+: (?:error|KeyError): .*$", done.stdout + done.stderr, re.MULTILINE)
         if done.returncode and not refused:
             raise RuntimeError(f"the copy was not compiled: {done.stdout}{done.stderr}")
         return refused[0] if refused else None
