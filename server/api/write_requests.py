@@ -65,7 +65,7 @@ def submit(
     database.partition.submit(
         command,
         size + _COMMAND_BYTES,
-        # Compiled, a call through `partial` takes three times as long.
+        # Compiled, this calls `_answer` directly; a `partial` would pack and unpack its arguments.
         lambda outcome, position: _answer(body, reply, definition, pk, usage, outcome, position),
     )
 
