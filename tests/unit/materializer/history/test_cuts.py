@@ -8,7 +8,9 @@ from foldb.log.commands import LEVEL, Position
 from foldb.materializer.history.epochs import Epochs, memory_history, open_history
 from foldb.materializer.history.history import TimeCut
 from tests.unit.materializer.history.past import ListLog, TimeModel, content, newest, states
+from tests.unit.materializer.ledger import START
 from tests.unit.materializer.partitions.life import Life
+from tests.unit.materializer.partitions.test_versions import Held
 from tests.unit.materializer.random_log import random_log
 
 # A seed on disk checks the engine, the others the rest. In 8 and 11 a time is between a transaction's decision and the
@@ -92,3 +94,19 @@ def test_a_closed_time_never_changes(seed: int, floor: float) -> None:
             if last >= model.times[0]:
                 past = follower.history.at(TimeCut(last))
                 assert model.content(last) == content(past.tables), (partition, end)
+
+
+def test_a_local_index_is_read_at_the_time_of_its_item(floor: float) -> None:
+    """A transaction is decided at 3000 and applied at 9000: in between both have what it wrote."""
+    held = Held()
+    held.time = 9000
+    held.commit()
+    records = held.cluster.records[2]
+    follower = memory_history(ListLog(records), 2, floor=floor)
+    follower.catch_up()
+
+    model = TimeModel(records)
+    for time_ms in (START + 2999, START + 3000, START + 8999):
+        assert follower.history.is_closed(time_ms)
+        assert model.content(time_ms) == content(follower.history.at(TimeCut(time_ms)).tables), time_ms
+    assert model.content(START + 2999) != model.content(START + 3000) == model.content(START + 8999)
