@@ -1,6 +1,7 @@
 """Measure the time of a start to the first response: empty, large, large with a snapshot, and from a log in Kafka."""
 
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
@@ -47,6 +48,7 @@ def _start(folder: Path, options: Options) -> tuple[float, float]:
 def measure_kafka(options: Options) -> None:
     """Print the seconds of a start of a node with a snapshot, after which the log has a tenth of its commands.
 
+    A node with an empty disk copies that snapshot from the first one. It has joined when it has folded the rest too.
     The goal is that of 10,000,000 commands: `python -m benchmarks start-kafka --items 10000000`.
     """
     with broker() as address, temporary_folder() as folder:
@@ -82,6 +84,24 @@ def _from_kafka(options: Options, log: str, folder: Path) -> Iterator[list[str]]
                 at_most(round(server.ready_seconds, 1), GOAL_KAFKA_S, " s"),
                 _seconds(server)[1],
             ]
+    with running(node, options.port, folder):
+        for _ in range(options.rounds):
+            begin = time.perf_counter()
+            with temporary_folder() as empty, running(node, options.port + 1, empty) as joining:
+                _wait_until_joined(joining.url)
+                joined = time.perf_counter() - begin
+                yield [
+                    "an empty disk, until joined",
+                    at_most(round(joined, 1), GOAL_KAFKA_S, " s"),
+                    _seconds(joining)[1],
+                ]
+
+
+def _wait_until_joined(url: str) -> None:
+    """Wait until the only partition has a standby that has folded all of its log."""
+    with Client(url) as client:
+        while client.call("Foldb_20261121.Cluster", {})["Partitions"][0].get("StandbyLag") != 0:
+            time.sleep(0.005)
 
 
 def _seconds(server: Running) -> tuple[str, str]:
