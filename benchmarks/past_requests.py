@@ -17,16 +17,19 @@ from .cpu import KINDS
 from .instructions import of_requests
 from .options import Options
 from .peers import FOLDB, Peer, Running, running, temporary_folder
-from .requests import TABLE, Client, orders
+from .requests import PER_COLLECTION, TABLE, Client, orders
 from .tables import at_most, show
 
 GOAL_PAGE_MS = 20
 GOAL_FIRST_PAGE_MS = 300
 GOAL_PUT = 1.02
+GOAL_RESTORE_S = 3
 _VERSIONS_PER_ITEM = 10
 _PER_COLLECTION = 100
 _REQUESTS = 500
+_PARTITIONS = {1: "one partition", 4: "four partitions"}
 _CONNECTIONS = 32
+_AGO_S = 2
 # Many short rounds in pairs: a shared machine changes its pace from one second to the next.
 _PAIRS = 4
 _PAIR_SECONDS = 1
@@ -51,6 +54,12 @@ def measure(options: Options) -> None:
             _await_history(client, positions - 1)
             title = f"{len(keys) * _VERSIONS_PER_ITEM:,} versions of {len(keys):,} items, one connection, over HTTP"
             show(title, ["", "p50", "p99", ""], list(_reads(client, keys, positions, dice)))
+    items = max(PER_COLLECTION, options.items // _VERSIONS_PER_ITEM)
+    show(
+        f"restore of {items:,} items as of {_AGO_S} s ago",
+        ["", "until ACTIVE"],
+        list(_restores(options, items)),
+    )
     show(
         "processor time of the server a put, 32 connections", ["", "figure"], list(_processor_times(options))
     )
@@ -114,6 +123,32 @@ def _reads(
             _p99(at_cuts),
             f"p99 {at_most(slowest, GOAL_PAGE_MS, ' ms')}",
         ]
+
+
+def _restores(options: Options, items: int) -> Iterator[list[str]]:
+    for partitions, name in _PARTITIONS.items():
+        peer = Peer(
+            FOLDB.name,
+            lambda port, folder, count=partitions: [  # type: ignore[misc]
+                *FOLDB.command(port, folder), "--partitions", str(count)
+            ],
+        )  # fmt: skip
+        with running(peer, options.port) as server, Client(server.url) as client:
+            client.fill(items // PER_COLLECTION)
+            time.sleep(_AGO_S)
+            for target in ("first, beside the start of a history", "second"):
+                seconds = at_most(round(_restore(client, target.partition(",")[0]), 1), GOAL_RESTORE_S, " s")
+                yield [f"{name}, {target}", seconds]
+
+
+def _restore(client: Client, target: str) -> float:
+    """Return the seconds until a restored table is ACTIVE."""
+    begin = time.perf_counter()
+    restore = {"TableName": "orders", "AsOf": f"-{_AGO_S}s", "TargetTableName": target}
+    client.call("Foldb_20261121.Restore", restore)
+    while client.call("DescribeTable", {"TableName": target})["Table"]["TableStatus"] != "ACTIVE":
+        time.sleep(0.01)
+    return time.perf_counter() - begin
 
 
 def _timed(client: Client, operation: str, request: Callable[[], dict[str, Any]], count: int) -> list[float]:
