@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from . import load
 from .kafka import broker
 from .options import Options
-from .peers import FOLDB, Peer, foldb_command, running
+from .peers import foldb_with, running
 from .requests import Client
 from .tables import show
 
@@ -58,12 +58,7 @@ def _measure(options: Options, address: str) -> Iterator[list[str]]:
 def _nodes(count: int, log: str | None, port: int) -> Iterator[list[str]]:
     with ExitStack() as stack:
         options = [] if log is None else ["--log", log, "--partitions", str(count)]
-        peer = Peer(
-            FOLDB.name,
-            lambda at, folder: [
-                *foldb_command(), "serve", "--port", str(at), "--db", str(folder / "data"), *options
-            ],
-        )  # fmt: skip
+        peer = foldb_with(*options)
         yield [stack.enter_context(running(peer, port + nth)).url for nth in range(count)]
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from . import load
 from .options import Options
-from .peers import FOLDB, Peer, Running, foldb_command, running, temporary_folder
+from .peers import Peer, Running, foldb_with, running, temporary_folder
 from .requests import PER_COLLECTION, TABLE, Client, item, orders
 from .tables import at_least, at_most, show
 
@@ -129,18 +129,11 @@ def served(
         triggers.mkdir()
         out = folder / "out"
         (triggers / "measured.py").write_text(_FUNCTION.format(out=str(out)))
-        peer = Peer(
-            FOLDB.name,
-            lambda port, at: [
-                *foldb_command(), "serve", "--port", str(port), "--db", str(at / "data"),
-                "--triggers", str(triggers),
-            ],
-        )  # fmt: skip
+        peer = foldb_with("--triggers", str(triggers))
         server = stack.enter_context(running(wrapped(peer, folder), options.port, folder))
         client = stack.enter_context(Client(server.url))
         client.call("CreateTable", _STREAMED)
-        while client.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
-            time.sleep(0.01)
+        client.wait_until_active("orders")
         if filled:
             _fill(client, options.keys)
         yield Served(server, client, out, folder)

@@ -15,7 +15,7 @@ from typing import Any
 
 from .cpu import CONNECTIONS
 from .options import Options
-from .peers import FOLDB, Peer, Running, running, temporary_folder
+from .peers import Peer, Running, foldb_with, running, temporary_folder
 from .requests import Client, orders
 
 _COUNTS = "callgrind.out"
@@ -62,8 +62,7 @@ def of_requests(
     found = {}
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
-        peer = Peer(FOLDB.name, lambda port, data: [*FOLDB.command(port, data), *flags])
-        server = stack.enter_context(running(under_valgrind(peer, folder), port, folder))
+        server = stack.enter_context(running(under_valgrind(foldb_with(*flags), folder), port, folder))
         with Client(server.url) as client:
             client.fill(collections, table)
         sockets = [

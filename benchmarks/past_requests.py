@@ -16,7 +16,7 @@ from . import load, logs
 from .cpu import KINDS
 from .instructions import of_requests
 from .options import Options
-from .peers import FOLDB, Peer, Running, running, temporary_folder
+from .peers import FOLDB, Running, foldb_with, running, temporary_folder
 from .requests import PER_COLLECTION, TABLE, Client, orders
 from .tables import at_most, show
 
@@ -36,7 +36,7 @@ _PAIRS = 4
 _PAIR_SECONDS = 1
 _COMPARED = "alone, and beside a history that follows"
 _BUSY = "alone, and beside a process that only counts"
-_FOLLOWED = Peer("followed", lambda port, folder: [*FOLDB.command(port, folder), "--history"])
+_FOLLOWED = foldb_with("--history", name="followed")
 
 
 def measure(options: Options) -> None:
@@ -135,10 +135,7 @@ def _restores(options: Options, items: int) -> Iterator[list[str]]:
 
 def _restored(options: Options, items: int, partitions: int) -> list[float]:
     """Return the seconds of restores by a new server."""
-    peer = Peer(
-        FOLDB.name,
-        lambda port, folder: [*FOLDB.command(port, folder), "--partitions", str(partitions)],
-    )
+    peer = foldb_with("--partitions", str(partitions))
     with running(peer, options.port) as server, Client(server.url) as client:
         client.fill(items // PER_COLLECTION)
         time.sleep(_AGO_S)
@@ -150,8 +147,7 @@ def _restore(client: Client, target: str) -> float:
     begin = time.perf_counter()
     restore = {"TableName": "orders", "AsOf": f"-{_AGO_S}s", "TargetTableName": target}
     client.call("Foldb_20261121.Restore", restore)
-    while client.call("DescribeTable", {"TableName": target})["Table"]["TableStatus"] != "ACTIVE":
-        time.sleep(0.01)
+    client.wait_until_active(target)
     return time.perf_counter() - begin
 
 

@@ -63,6 +63,11 @@ def foldb_command() -> list[str]:
     return [sys.executable, "-m", "foldb"]
 
 
+def foldb_with(*flags: str, name: str = OURS) -> Peer:
+    """Return this checkout with more flags of `foldb serve`."""
+    return Peer(name, lambda port, folder: [*FOLDB.command(port, folder), *flags])
+
+
 def foldb_peers() -> list[Peer]:
     """Return this checkout, and its compiled build if `make compile` has made it."""
     folder = Path(__file__).parents[1] / "build" / "compiled"

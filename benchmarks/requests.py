@@ -90,9 +90,13 @@ class Client:
     def fill(self, keys: int, table: Mapping[str, object] = TABLE) -> None:
         """Create the table, and put every item that the load uses."""
         self.call("CreateTable", table)
-        while self.call("DescribeTable", {"TableName": "orders"})["Table"]["TableStatus"] != "ACTIVE":
-            time.sleep(0.01)
+        self.wait_until_active("orders")
         self.put_all(keys)
+
+    def wait_until_active(self, table: str) -> None:
+        """Poll until a table is ACTIVE."""
+        while self.call("DescribeTable", {"TableName": table})["Table"]["TableStatus"] != "ACTIVE":
+            time.sleep(0.01)
 
     def put_all(self, keys: int, note: int = NOTE_BYTES) -> None:
         """Put every item that the load uses."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import logs
 from .kafka import broker
 from .options import Options
-from .peers import FOLDB, Peer, Running, foldb_command, running, temporary_folder
+from .peers import FOLDB, Running, foldb_command, foldb_with, running, temporary_folder
 from .requests import PER_COLLECTION, TABLE, Client, orders
 from .tables import at_most, show
 
@@ -60,12 +60,7 @@ def measure_kafka(options: Options) -> None:
 
 
 def _from_kafka(options: Options, log: str, folder: Path) -> Iterator[list[str]]:
-    node = Peer(
-        FOLDB.name,
-        lambda port, folder: [
-            *FOLDB.command(port, folder), "--log", log, "--partitions", "1", "--snapshot-every", "0"
-        ],
-    )  # fmt: skip
+    node = foldb_with("--log", log, "--partitions", "1", "--snapshot-every", "0")
     items = max(PER_COLLECTION, options.items // _PUTS_OF_AN_ITEM)
     keys = list(orders(items // PER_COLLECTION))
     puts = logs.puts(chain.from_iterable(repeat(keys, _PUTS_OF_AN_ITEM)))
@@ -98,9 +93,13 @@ def _from_kafka(options: Options, log: str, folder: Path) -> Iterator[list[str]]
 
 
 def _wait_until_joined(url: str) -> None:
-    """Wait until the only partition has a standby that has folded all of its log."""
+    """Wait until this node is the standby of the only partition, and has folded all of its log."""
     with Client(url) as client:
-        while client.call("Foldb_20261121.Cluster", {})["Partitions"][0].get("StandbyLag") != 0:
+        while True:
+            cluster = client.call("Foldb_20261121.Cluster", {})
+            [partition] = cluster["Partitions"]
+            if partition.get("Standby") == cluster["Address"] and partition.get("StandbyLag") == 0:
+                return
             time.sleep(0.005)
 
 
