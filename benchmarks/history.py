@@ -79,10 +79,11 @@ def measure(options: Options) -> None:
 def _pages(options: Options, dice: random.Random) -> None:
     """Print the time of a page of 100 items of a collection of 1,000 items, with more and more versions.
 
-    Keys with one version need no seek (past_store.py), so the growth is that of keys with ten versions and more.
+    Keys with one version need no seek (past_store.py), so the store's growth is that of ten and more.
     """
     rows = []
     middles: dict[str, list[float]] = {"forward": [], "backward": []}
+    served: dict[str, list[float]] = {"forward": [], "backward": []}
     for versions in _COLLECTIONS:
         if versions > options.items:
             continue
@@ -96,20 +97,23 @@ def _pages(options: Options, dice: random.Random) -> None:
                 )
                 taken = _timed(follower, dice, partial(VersionedState.read_page, request=request))
                 middle.append(median(taken))
-                slowest = quantiles(taken, n=100)[98]
-                rows.append(
-                    [
-                        f"{versions:,} versions, {name}",
-                        f"{median(taken):.2f} ms",
-                        at_most(slowest, GOAL_PAGE_MS, " ms"),
-                    ]
-                )
+                rows.append(_page(f"{versions:,} versions, {name}", taken))
             follower.close()
+            for name, taken in past_requests.pages(options, folder, dice).items():
+                served[name].append(median(taken))
+                rows.append(_page(f"{versions:,} versions, {name}, over HTTP", taken))
     for name, (_, *several) in middles.items():
         if several:
-            growth = at_most(round(max(several) / min(several), 2), GOAL_GROWTH)
+            growth = f"{max(several) / min(several):.2f}"
             rows.append([f"{_COLLECTIONS[1]:,} versions or more, {name}, growth", growth, ""])
+    for name, each in served.items():
+        growth = at_most(round(max(each) / min(each), 2), GOAL_GROWTH)
+        rows.append([f"{_COLLECTIONS[0]:,} versions or more, {name}, over HTTP, growth", growth, ""])
     show("page of 100 items at a random cut", ["", "p50", "p99"], rows)
+
+
+def _page(name: str, taken: list[float]) -> list[str]:
+    return [name, f"{median(taken):.2f} ms", at_most(quantiles(taken, n=100)[98], GOAL_PAGE_MS, " ms")]
 
 
 def _reads(follower: Epochs, keys: list[tuple[str, str]]) -> Iterator[list[str]]:

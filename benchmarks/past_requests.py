@@ -6,7 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -27,6 +29,7 @@ GOAL_RESTORE_S = 3
 _VERSIONS_PER_ITEM = 10
 _PER_COLLECTION = 100
 _REQUESTS = 500
+_EPOCHS = 32  # more than there are in the half of the log that is read
 _RESTORES = ("first, which starts a history", "second")
 _PARTITIONS = {1: "one partition", 4: "four partitions"}
 _CONNECTIONS = 32
@@ -67,6 +70,23 @@ def measure(options: Options) -> None:
     show("instructions of the server a put, 32 connections", ["", "figure"], [_instructions(options)])
 
 
+def pages(options: Options, folder: Path, dice: random.Random) -> dict[str, list[float]]:
+    """Return the milliseconds of pages of 100 items of a folder's first collection, in each direction."""
+    positions = LocalLog.open_reader(folder / "data").end(0)
+    with running(_FOLLOWED, options.port, folder) as server, Client(server.url) as client:
+        for nth in range(_EPOCHS, 0, -1):  # the first read of an epoch may build it
+            _await_history(client, (positions - 1) * (_EPOCHS + nth) // (2 * _EPOCHS))
+
+        def query(*, forward: bool) -> dict[str, Any]:
+            table = f"orders@{dice.randrange(positions // 2, positions)}"
+            return _query(table, "user#1") | {"ScanIndexForward": forward}
+
+        return {
+            name: _timed(client, "Query", partial(query, forward=forward), _REQUESTS)
+            for name, forward in (("forward", True), ("backward", False))
+        }
+
+
 def _await_history(client: Client, position: int) -> None:
     """Wait until the history has folded the log."""
     while True:
@@ -84,13 +104,7 @@ def _reads(
         return f"orders@{dice.randrange(positions // 2, positions)}"
 
     def query(table: str) -> dict[str, Any]:
-        pk = {":p": {"S": dice.choice(keys)[0]}}
-        return {
-            "TableName": table,
-            "KeyConditionExpression": "pk = :p",
-            "ExpressionAttributeValues": pk,
-            "Limit": 100,
-        }
+        return _query(table, dice.choice(keys)[0])
 
     def scan(table: str) -> dict[str, Any]:
         segment = dice.randrange(64)
@@ -124,6 +138,15 @@ def _reads(
             _p99(at_cuts),
             f"p99 {at_most(slowest, GOAL_PAGE_MS, ' ms')}",
         ]
+
+
+def _query(table: str, pk: str) -> dict[str, Any]:
+    return {
+        "TableName": table,
+        "KeyConditionExpression": "pk = :p",
+        "ExpressionAttributeValues": {":p": {"S": pk}},
+        "Limit": 100,
+    }
 
 
 def _restores(options: Options, items: int) -> Iterator[list[str]]:

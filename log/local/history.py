@@ -3,13 +3,13 @@
     segment 0 ──► segment 4711 ──► segment 9002            named for the first record of each
               chain            chain
 
-A trimmed log begins with a foundation (foundation.py) and a later segment. Every byte is checked: a segment's blocks
-against the chain of hashes, its end against the head of the next segment.
+A trimmed log begins with a foundation (foundation.py) and a later segment. Every byte that a read returns is checked: a
+record against the chain of hashes, a segment's end against the head of the next segment.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -228,11 +228,16 @@ class History:
         Raises:
             CorruptionError: A block is damaged, or the next segment does not continue this one.
         """
-        chain = header.chain.copy()
-        for _ in self._blocks(header, header.size, self.size(header), chain):
-            pass
+        chain = self._check_blocks(header, self.size(header))
         if following is not None:
             self.check_follows(following, chain)
+
+    def _check_blocks(self, header: Header, end: int) -> Chain:
+        """Check the blocks of a segment up to byte `end`, and return the chain there."""
+        chain = header.chain.copy()
+        for _ in self._blocks(header, header.size, end, chain):
+            pass
+        return chain
 
     def read(self, partition: int, start: int, limit: Limit) -> Iterator[Record]:
         """Read the partition's records from offset `start` up to `limit`.
@@ -285,21 +290,24 @@ class History:
         limit: Limit,
         noted: ReadPosition | None = None,
     ) -> Iterator[Record]:
-        chain: Chain | None = None
-        for header in headers:
-            if chain is not None:
-                self.check_follows(header, chain)
+        for header, following in zip_longest(headers, headers[1:]):
             at, chain = (
                 (header.size, header.chain.copy()) if noted is None else (noted.at, noted.chain.copy())
             )
             noted = None
             end = self._end(header, limit)
-            for piece, data, frame in self._blocks(header, at, end, chain):
-                if piece + frame.end - at >= _NOTED_BYTES:
-                    at = piece + frame.end
-                    self._note(ReadPosition(header, at, chain.copy()))
-                if frame.partition == partition and frame.offset >= start:
-                    yield self.record(header, data, frame, piece)
+            try:
+                for piece, data, frame in self._blocks(header, at, end, chain, partition):
+                    if piece + frame.end - at >= _NOTED_BYTES:
+                        at = piece + frame.end
+                        self._note(ReadPosition(header, at, chain.copy()))
+                    if frame.partition == partition and frame.offset >= start:
+                        yield self.record(header, data, frame, piece)
+                if following is not None:
+                    self.check_follows(following, chain)
+            except CorruptionError:
+                self._check_blocks(header, end)  # the damage may be in a record before, of another partition
+                raise
             self._note(ReadPosition(header, end, chain.copy()))
 
     def _note(self, position: ReadPosition) -> None:
@@ -314,15 +322,18 @@ class History:
     def _end(self, header: Header, limit: Limit) -> int:
         return limit.position if header.chain.sequence == limit.sequence else self.size(header)
 
-    def _blocks(self, header: Header, at: int, end: int, chain: Chain) -> Iterator[tuple[int, bytes, Frame]]:
+    def _blocks(
+        self, header: Header, at: int, end: int, chain: Chain, partition: int | None = None
+    ) -> Iterator[tuple[int, bytes, Frame]]:
         """Yield the blocks of a segment from byte `at` to byte `end`: a piece's position, its bytes, a block's frame.
 
+        With a partition, the records of others are not hashed.
         The file is read in pieces: an entire segment takes 80 ms, and a rebuild reads on the loop that serves requests.
         """
         if self._held is not None and self._held[0] == header:
             held = self._held[1]
             while at < end:
-                frame = self.block(header, held, at, chain)
+                frame = self.block(header, held, at, chain, partition)
                 at = frame.end
                 yield 0, held, frame
             return
@@ -342,7 +353,7 @@ class History:
                 parsed = 0
                 try:
                     while parsed < size:
-                        frame = segment.read_block(data, parsed, header.marker, chain)
+                        frame = segment.read_block(data, parsed, header.marker, chain, partition)
                         parsed = frame.end
                         yield at, data, frame
                 except DamageError as damage:
@@ -393,10 +404,12 @@ class History:
             raise self.damaged(text_of(header, 0), "the segment's header has changed")
         return data
 
-    def block(self, header: Header, data: bytes, at: int, chain: Chain) -> Frame:
-        """Return the block at `at`, which must be intact."""
+    def block(
+        self, header: Header, data: bytes, at: int, chain: Chain, partition: int | None = None
+    ) -> Frame:
+        """Return the block at `at`, which must be intact. With a partition, the records of others are not hashed."""
         try:
-            return segment.read_block(data, at, header.marker, chain)
+            return segment.read_block(data, at, header.marker, chain, partition)
         except DamageError as damage:
             raise self.damaged(text_of(header, damage.at, chain), damage.reason) from damage
 

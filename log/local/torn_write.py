@@ -65,5 +65,5 @@ def judge_end(
 
 def torn_write(data: bytes, scan: Scan) -> bytes:
     """Return the sectors of a torn write after the last intact block; empty if only zeros follow (fill-ahead)."""
-    end = len(data.rstrip(b"\0"))
+    end = scan.end + len(data[scan.end :].rstrip(b"\0"))
     return data[scan.end : -(-end // SECTOR) * SECTOR] if end > scan.end else b""

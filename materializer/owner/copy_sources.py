@@ -22,7 +22,7 @@ from ..history.requests import Cuts, DescribeTables, PartitionWithHistory, PastA
 from ..partition import Page, ResultPosition, ScanRequest
 from .job_files import InputPage, JobFiles, JobInput, job_progress
 
-PAGE_ITEMS: Final = 5_000
+PAGE_ITEMS = 5_000
 """Items of a page, at most; one of 1 MB has fewer if they are larger. The progress is durable after each page."""
 
 _RESTORER: Final = new_context(request_id="", source="restore")

@@ -30,13 +30,13 @@ from .copy_sources import CopySource, ImportSource, PastSource, SourcePage, key_
 from .job_files import JobFiles
 from .timers import Proposer
 
-PORTION_ITEMS: Final = 500
+PORTION_ITEMS = 500
 """Items that are loaded in one turn of the loop: about ten milliseconds of work, here and in the fold."""
 
-PORTION_BYTES: Final = 256 * 1024
+PORTION_BYTES = 256 * 1024
 """The bytes after which a portion of larger items ends."""
 
-UNANSWERED_ITEMS: Final = 1_000
+UNANSWERED_ITEMS = 1_000
 """Items that are loaded and not answered, at which the next portion waits. So the next portion is made while the log
 syncs the one before, and a client's write to the same partition waits for few items."""
 

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Collection
 from dataclasses import asdict, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,6 +83,9 @@ class HistoryJob:
 class Histories:
     """The histories of the partitions that were read or are to be kept. Between reads they follow the log.
 
+    The turns of a partition for which a read waits come first. So no page of a restore waits for partitions that are
+    behind by the items of earlier pages.
+
     Args:
         log: The log.
         folder: The folder of the histories.
@@ -99,6 +103,7 @@ class Histories:
         self._followers: dict[int, Epochs] = {}
         self._timers: dict[int, asyncio.Handle] = {}  # of the partitions that have nothing to fold
         self._due: dict[int, None] = {}  # the partitions that have, in the order of their turns
+        self._wanted: dict[int, None] = {}  # the partitions for which reads wait, in the order of the reads
         self._has_turn = False  # `_fold_next` is scheduled
         self._full: set[int] = set()  # the partitions whose full disk was reported
 
@@ -130,6 +135,13 @@ class Histories:
             self._followers[partition_id] = follower
         return follower
 
+    def want(self, partition_id: int, *, waits: bool) -> None:
+        """Fold a partition before others as long as a read waits for it, or until it has nothing more to fold."""
+        if waits:
+            self._wanted.setdefault(partition_id)
+        else:
+            self._wanted.pop(partition_id, None)
+
     def repair(self, partition_id: int) -> bool:
         """Delete the damaged epochs of a history; return whether there are any."""
         return self._followers[partition_id].find_damage()
@@ -138,6 +150,7 @@ class Histories:
         """Close the histories of all other partitions, and look at the log of these now."""
         for partition_id in (self._followers.keys() | self._full) - set(partition_ids):
             self._unschedule(partition_id)
+            self.want(partition_id, waits=False)
             self._full.discard(partition_id)
             if partition_id in self._followers:
                 self._followers.pop(partition_id).close()
@@ -165,11 +178,12 @@ class Histories:
         if has_more:
             self._fold_soon(partition_id)
         else:
+            self.want(partition_id, waits=False)
             self._full.discard(partition_id)
             self._timers[partition_id] = self._loop.call_later(IDLE_S, self._fold_soon, partition_id)
 
     def _fold_soon(self, partition_id: int) -> None:
-        """Fold a partition after those that are due before it, one in each turn of the loop."""
+        """Fold a partition after those that are wanted or due before it, one in each turn of the loop."""
         self._unschedule(partition_id)
         self._due[partition_id] = None
         self._take_turn()
@@ -181,7 +195,8 @@ class Histories:
 
     def _fold_next(self) -> None:
         self._has_turn = False
-        due = next(iter(self._due), None)
+        wanted = (each for each in self._wanted if each in self._due)
+        due = next(chain(wanted, self._due), None)
         if due is not None:
             try:
                 self.follow(due)
@@ -258,16 +273,19 @@ class HistoryServer(Frames):
     ) -> tuple[PastAnswer | RequestError, Position]:
         history = self._histories.open(partition_id, void)
         try:
-            return read_past(history, cut, read, self._partitions)
+            answer = read_past(history, cut, read, self._partitions)
         except NotFoldedError:
+            self._histories.want(partition_id, waits=True)
             self._histories.follow(partition_id)
             history = self._histories.open(partition_id, void)
-            return read_past(history, cut, read, self._partitions)
+            answer = read_past(history, cut, read, self._partitions)
         except DamagedHistoryError as error:
             if not self._histories.repair(partition_id):
                 raise
             self._histories.follow(partition_id)
             raise NotFoldedError(str(error)) from error
+        self._histories.want(partition_id, waits=False)
+        return answer
 
     def on_close(self, error: FoldbError | None) -> None:
         if error is not None:

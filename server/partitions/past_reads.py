@@ -38,6 +38,8 @@ from .partition_chain import DelegatingPartition
 DEADLINE_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 0.002
 _MAX_PAUSE_S: Final = 0.1
+_PAUSES: Final = 8
+"""A pause is this part of the time waited so far, so an answer is late by as little."""
 _CLOCK_PASSES_S: Final = 0.05
 """The time after which a clock that has not passed the present was set back."""
 _NEVER: Final = 1 << 40  # an offset that no log has
@@ -130,7 +132,7 @@ class _Read:
         if self._waited >= self._reads.deadline:
             self._done(error, self._worker.position)
             return
-        pause = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._waited))
+        pause = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._waited / _PAUSES))
         self._waited += pause
         self._reads.scheduler.call_later(pause, self.attempt)
 

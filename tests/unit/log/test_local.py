@@ -17,7 +17,7 @@ from foldb.log.local import history as history_module
 from foldb.log.local.filesystem import SystemFile, SystemFilesystem
 from foldb.log.local.history import History
 from foldb.log.local.reader import LogReader
-from foldb.log.local.segment import Chain, Frame, Header, sequence_in
+from foldb.log.local.segment import Frame, Header, sequence_in
 from foldb.log.log import Appended
 from foldb.model.errors import AppendUnknownError, CorruptionError, LogError, LogLockedError
 from tests.unit.contracts.log_contract import Loop
@@ -334,9 +334,9 @@ def test_a_read_goes_on_where_the_one_before_it_ended(
     parsed: list[int] = []
     block = segment.read_block
 
-    def counted(data: bytes, at: int, marker: bytes, chain: Chain) -> Frame:
+    def counted(data: bytes, at: int, *arguments: Any) -> Frame:
         parsed.append(at)
-        return block(data, at, marker, chain)
+        return block(data, at, *arguments)
 
     monkeypatch.setattr(segment, "read_block", counted)
     append(log, loop, *range(5))
@@ -443,9 +443,9 @@ def test_a_continued_read_skips_earlier_segments(offset: int, monkeypatch: pytes
     read: list[int] = []
     blocks = History._blocks
 
-    def watched(history: History, header: Header, at: int, end: int, chain: Chain) -> Any:
+    def watched(history: History, header: Header, *arguments: Any) -> Any:
         read.append(header.chain.sequence)
-        return blocks(history, header, at, end, chain)
+        return blocks(history, header, *arguments)
 
     monkeypatch.setattr(History, "_blocks", watched)
     reader.hash_of(0, offset)
@@ -467,9 +467,9 @@ def test_a_later_read_begins_near_its_record(monkeypatch: pytest.MonkeyPatch) ->
     parsed: list[int] = []
     read_block = segment.read_block
 
-    def counted(data: bytes, at: int, marker: bytes, chain: Chain) -> Any:
+    def counted(data: bytes, at: int, *arguments: Any) -> Any:
         parsed.append(at)
-        return read_block(data, at, marker, chain)
+        return read_block(data, at, *arguments)
 
     monkeypatch.setattr(segment, "read_block", counted)
     for offset in random.Random(1).sample(range(201), 40):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +226,35 @@ def test_damage_in_an_older_segment_is_met_when_it_is_read() -> None:
     assert [0, 1] == [next(read).offset for _ in range(2)]
     with pytest.raises(CorruptionError, match=second.name):
         next(read)
+
+
+def test_damage_is_named_by_its_place_and_met_by_the_read_of_its_partition() -> None:
+    """A read does not hash the records of other partitions, and returns no wrong record of its own."""
+    disk = FakeDisk()
+    log = open_log(disk, partitions=3, segment_bytes=9200)
+    for n in range(12):
+        append(log, put_entry(n), partition=n % 3)
+    log.close()
+    data = data_of(disk)
+    ends = block_ends(data)
+    assert 6 < len(ends) < 12, "the first segment has records of each partition, and a successor"
+
+    def read_whole(partition: int) -> str:
+        try:
+            assert [*range(partition, 12, 3)] == numbers(log, partition)
+        except CorruptionError as error:
+            return str(error)
+        return ""
+
+    for at, damaged in flips(data, ends[3], len(data), 5):
+        disk.replace(FIRST, damaged)
+        log = open_log(disk, partitions=3)
+        block = bisect_right(ends, at) - 1
+        place = f"{FIRST.name} at byte {ends[block]} "
+        errors = [read_whole(partition) for partition in range(3)]
+        log.close()
+        assert place in errors[block % 3]
+        assert all(place in error for error in errors if error)
 
 
 @pytest.mark.guarantee("G10")

@@ -11,19 +11,20 @@ from tests.unit.materializer.fake_loop import FakeLoop
 
 
 class Behind:
-    """A history with a log that never ends. A test sets `error`, which the next fold raises once."""
+    """A history with a log that never ends. A test sets `error`, which the next fold raises once, or ends the log."""
 
     def __init__(self, partition_id: int, folded: list[int]) -> None:
         self._partition_id = partition_id
         self._folded = folded
         self.error: Exception | None = None
+        self.has_more = True
 
     def step(self) -> bool:
         self._folded.append(self._partition_id)
         error, self.error = self.error, None
         if error is not None:
             raise error
-        return True
+        return self.has_more
 
     def close(self) -> None:
         """Do nothing."""
@@ -55,6 +56,32 @@ def test_each_turn_folds_one_partition(following: Following) -> None:
         assert turns == len(following.folded)
 
     assert [1, 2, 3, 1] == following.folded
+
+
+def test_a_partition_is_folded_first_while_a_read_waits(following: Following) -> None:
+    following.histories.want(2, waits=True)
+    following.histories.want(3, waits=True)
+    for _ in range(3):
+        following.loop.turn()
+    following.histories.want(2, waits=False)
+    for _ in range(2):
+        following.loop.turn()
+    following.histories.want(3, waits=False)
+    for _ in range(3):
+        following.loop.turn()
+
+    assert [2, 2, 2, 3, 3, 1, 2, 3] == following.folded
+
+
+def test_a_read_that_nobody_repeats_delays_no_partition_for_ever(following: Following) -> None:
+    """Its partition is wanted until it has nothing more to fold."""
+    following.histories.want(2, waits=True)
+    following.loop.turn()
+    following.each[2].has_more = False
+    for _ in range(3):
+        following.loop.turn()
+
+    assert [2, 2, 1, 3] == following.folded
 
 
 def test_a_partition_that_cannot_be_folded_leaves_turns_to_others(following: Following) -> None:

@@ -169,6 +169,17 @@ def test_a_history_that_is_behind_is_asked_again() -> None:
     assert [(PastTables([]), Position(0, 5))] == stage.answers
 
 
+@pytest.mark.parametrize("waited", [0.14, 0.33, 0.6])
+def test_a_read_is_late_by_an_eighth_of_the_time_that_it_waits(waited: float) -> None:
+    stage = Stage(late=1 << 30)
+    stage.read(Position(0, 9))
+    stage.loop.advance(waited)
+    stage.reader.late = 0
+
+    stage.loop.advance(waited / 8)
+    assert [(PastTables([]), Position(0, 5))] == stage.answers
+
+
 def test_a_read_ends_at_its_deadline() -> None:
     stage = Stage(late=1 << 30)
     stage.read(Position(0, 9))
