@@ -103,7 +103,7 @@ class Histories:
         self._followers: dict[int, Epochs] = {}
         self._timers: dict[int, asyncio.Handle] = {}  # of the partitions that have nothing to fold
         self._due: dict[int, None] = {}  # the partitions that have, in the order of their turns
-        self._wanted: dict[int, None] = {}  # the partitions for which reads wait, in the order of the reads
+        self._wanted: set[int] = set()  # the partitions for which reads wait
         self._has_turn = False  # `_fold_next` is scheduled
         self._full: set[int] = set()  # the partitions whose full disk was reported
 
@@ -136,11 +136,11 @@ class Histories:
         return follower
 
     def want(self, partition_id: int, *, waits: bool) -> None:
-        """Fold a partition before others as long as a read waits for it, or until it has nothing more to fold."""
+        """Give a partition turns before others as long as a read waits for it, or until it has nothing more to fold."""
         if waits:
-            self._wanted.setdefault(partition_id)
+            self._wanted.add(partition_id)
         else:
-            self._wanted.pop(partition_id, None)
+            self._wanted.discard(partition_id)
 
     def repair(self, partition_id: int) -> bool:
         """Delete the damaged epochs of a history; return whether there are any."""
@@ -195,7 +195,7 @@ class Histories:
 
     def _fold_next(self) -> None:
         self._has_turn = False
-        wanted = (each for each in self._wanted if each in self._due)
+        wanted = (each for each in self._due if each in self._wanted)
         due = next(chain(wanted, self._due), None)
         if due is not None:
             try:
