@@ -28,6 +28,7 @@ from foldb.server.app import Serving, new_loop
 from foldb.server.http import protocol
 from foldb.server.http.protocol import Connection
 from foldb.server.settings import Settings
+from foldb.version import build
 
 from .lone import LoneClient, put
 from .options import Options
@@ -75,6 +76,10 @@ _RECEIVE: Final = "answer: head, checksum, send, wake the client"
 
 def measure(options: Options) -> None:
     """Print microseconds by stage."""
+    if build() != "pure":
+        raise SystemExit(
+            "commit: hooks replace functions, which the compiled build does not allow: unset PYTHONPATH"
+        )
     puts = _PUTS_A_SECOND * options.seconds * options.rounds
     with temporary_folder() as folder, _served(folder, options.port) as server:
         with Client(server.url) as client:

@@ -73,8 +73,11 @@ def foldb_peers() -> list[Peer]:
     folder = Path(__file__).parents[1] / "build" / "compiled"
     if not folder.is_dir():
         return [FOLDB]
-    environment = ["/usr/bin/env", f"PYTHONPATH={folder}"]
-    return [FOLDB, Peer(COMPILED, lambda port, data: [*environment, *FOLDB.command(port, data)])]
+    pure, compiled = ["/usr/bin/env", "-u", "PYTHONPATH"], ["/usr/bin/env", f"PYTHONPATH={folder}"]
+    return [
+        Peer(OURS, lambda port, data: [*pure, *FOLDB.command(port, data)]),
+        Peer(COMPILED, lambda port, data: [*compiled, *FOLDB.command(port, data)]),
+    ]
 
 
 def dynoxide_peers() -> list[Peer]:
