@@ -417,10 +417,28 @@ BUGS = [
         "no hash is compared",
         """
 @ log/local/segment.py
--    if hash_ != data[frame.hashed - HASH_BYTES : frame.hashed]:
-+    if False:
+-    is_checked = partition is None or frame.partition == partition
++    is_checked = False
 """,
         RECOVERED,
+    ),
+    bug(
+        "a read hashes the records of other partitions, and not its own",
+        """
+@ log/local/segment.py
+-    is_checked = partition is None or frame.partition == partition
++    is_checked = partition is None or frame.partition != partition
+""",
+        f"{RECOVERED}::test_damage_is_named_by_its_place_and_met_by_the_read_of_its_partition",
+    ),
+    bug(
+        "damage is named where a read meets it, not where it begins",
+        """
+@ log/local/history.py
+-                self._check_blocks(header, end)  # the damage may be in a record before, of another partition
++                pass
+""",
+        f"{RECOVERED}::test_damage_is_named_by_its_place_and_met_by_the_read_of_its_partition",
     ),
     bug(
         "a hash of the entry alone, without the hash before it",
@@ -429,8 +447,8 @@ BUGS = [
 -    chain.hash = _digest(chain.hash, rest)
 +    chain.hash = _digest(body)
 @ log/local/segment.py
--    hash_ = _digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES])
-+    hash_ = _digest(frame.entry(data))
+-    if is_checked and hash_ != _digest(chain.hash, data[frame.hashed : frame.end - HASH_BYTES]):
++    if is_checked and hash_ != _digest(frame.entry(data)):
 """,
         f"{RECOVERED}::test_two_blocks_that_changed_places_are_refused",
     ),
