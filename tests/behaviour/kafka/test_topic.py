@@ -70,6 +70,16 @@ def produce(url: str, *values: bytes, **configuration: Any) -> None:
             producer.commit_transaction()
 
 
+def wait_for_end(url: str, end: int) -> None:
+    """Wait until the topic has so many offsets."""
+    from kafka import TopicPartition
+
+    partition = TopicPartition(topic_of(url), 0)
+    with closing(clients_of(url).consumer()) as consumer:
+        while consumer.end_offsets([partition])[partition] < end:
+            pass
+
+
 def appended(loop: Loop, log: KafkaLog, count: int) -> None:
     results: list[Any] = []
     for number in range(count):
@@ -329,6 +339,7 @@ def test_a_gap_in_the_offsets_is_a_gap_in_the_log(url: str) -> None:
         from foldb.log.codec import encode_message
 
         produce(url, encode_message(entry(1)), transactional_id=os.urandom(4).hex())
+        wait_for_end(url, 4)  # the broker writes the control record after it has answered
         produce(url, encode_message(entry(2)))
 
         ear = Ear(log)
