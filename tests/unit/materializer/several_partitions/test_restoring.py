@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from foldb.log.commands import Load, LoadedItem, Put, RestoreProgress
+from foldb.log.commands import Load, LoadedItem, Position, Put, RestoreProgress
 from foldb.materializer.owner import copy_sources, restores
 from foldb.materializer.partition import ScanRequest
 from foldb.model.errors import ServiceUnavailableError
@@ -29,7 +29,7 @@ class Away:
 
     def as_of(self, cut: Any, read: Any, done: Any) -> None:
         self.refused += 1
-        done(ServiceUnavailableError("moved"), None)
+        done(ServiceUnavailableError("moved"), Position(0, -1))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._partition, name)
