@@ -71,7 +71,7 @@ def produce(url: str, *values: bytes, **configuration: Any) -> None:
 
 
 def wait_for_end(url: str, end: int) -> None:
-    """Wait until the topic has so many offsets."""
+    """Wait until the next offset of the topic is `end`."""
     from kafka import TopicPartition
 
     partition = TopicPartition(topic_of(url), 0)
