@@ -130,6 +130,10 @@ class Engine(Protocol):
         """Make everything that was written durable."""
         ...
 
+    def seal(self) -> None:
+        """Make everything durable. Nothing is written afterwards, and `close` has little left to do."""
+        ...
+
     def close(self) -> None:
         """Make everything durable and release the storage."""
         ...

@@ -65,7 +65,7 @@ FLOOR_VERSIONS: Final = 50_000
 """The versions that an epoch may have in addition to twice its base: a small database has one epoch."""
 
 _VERSIONS_PER_ITEM: Final = 2
-_OPEN_EPOCHS: Final = 4  # of those that are not folded: each has a cache of 64 MB and open files
+_OPEN_EPOCHS: Final = 16  # of those that are not folded: each has open files, and indexes in memory
 
 logger = logging.getLogger(__name__)
 
@@ -357,7 +357,7 @@ class Epochs:
         if follower.is_full:
             epoch.end, epoch.last = follower.end_here(), follower.last
             follower.history.end_offset = epoch.end.offset
-            follower.is_bounded = not was_following
+            follower.is_bounded = follower.is_bounded or not was_following
             self._write_list()
         self._hand_over()
         if follower.is_bounded and follower.is_complete:
@@ -378,7 +378,7 @@ class Epochs:
     def _seal(self, epoch: Epoch, follower: Follower) -> None:
         follower.close()
         assert epoch.engine is not None
-        epoch.engine.sync()
+        epoch.engine.seal()
         epoch.folded_to, epoch.follower = follower.state.next_offset, None
         epoch.void, epoch.last = self._void, follower.last
         if epoch is self._epochs[-1]:

@@ -138,8 +138,9 @@ class Follower:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next epoch begins here, because this one has many versions."""
-        return self.end is None and self._versions > self._most_versions
+        """Whether the epoch ends here, because it has many versions."""
+        is_past_end = self.end is not None and self.state.next_offset >= self.end.offset
+        return self._versions > self._most_versions and not is_past_end
 
     @property
     def is_complete(self) -> bool:
@@ -236,10 +237,8 @@ class Follower:
 
     def _stops(self) -> bool:
         """Return whether the step ends before its time, because of the end of the epoch."""
-        if self.end is None:
-            return self._versions > self._most_versions
-        if self.state.next_offset < self.end.offset:
-            return False
+        if self.end is None or self.state.next_offset < self.end.offset:
+            return self.is_full
         if self.state.next_offset == self.end.offset:
             self._save(is_end=True)
         self._flush()

@@ -38,6 +38,9 @@ class MemoryEngine:
     def sync(self) -> None:
         """Do nothing."""
 
+    def seal(self) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing."""
 

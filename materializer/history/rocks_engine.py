@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _ROWS: Final = "rows"
 _SIZE_BYTES: Final = 4
-_CACHE_BYTES: Final = 64 << 20
+_CACHE: Final = Cache(128 << 20)  # of the blocks of all storages that the process has open
 _BLOCK_BYTES: Final = 16 << 10
 _RESTART_KEYS: Final = 4  # the keys of a block between two that a seek finds by bisection
 _BUFFER_BYTES: Final = 32 << 20
@@ -75,11 +76,10 @@ class RocksEngine:
     def _open(self) -> None:
         path = self._folder / f"{self._generation}"
         path.mkdir(parents=True, exist_ok=True)
-        cache = Cache(_CACHE_BYTES)
-        versions = _options(cache)
+        versions = _options()
         versions.set_prefix_extractor(SliceTransform.create_fixed_prefix(COLLECTION_PREFIX_BYTES))
-        families = {"default": versions, _ROWS: _options(cache)}
-        self._database = _checked(lambda: Rdict(str(path), _options(cache), families))
+        families = {"default": versions, _ROWS: _options()}
+        self._database = _checked(lambda: Rdict(str(path), _options(), families))
         self._rows = self._database.get_column_family(_ROWS)
         self._row_family = self._database.get_column_family_handle(_ROWS)
         self._ordered = ReadOptions()
@@ -110,6 +110,12 @@ class RocksEngine:
     def sync(self) -> None:
         """Sync the write-ahead log."""
         _checked(lambda: self._database.flush_wal(sync=True))
+
+    def seal(self) -> None:
+        """Sync, and let a thread of RocksDB write its memory to files: `close` would wait for that."""
+        self.sync()
+        for family in (self._database, self._rows):
+            _checked(partial(family.flush, wait=False))
 
     def compact(self) -> None:
         """Merge all files, as RocksDB does over time."""
@@ -211,7 +217,7 @@ class _VersionCursor(_RowCursor):
         return (data[_SIZE_BYTES:], int.from_bytes(data[:_SIZE_BYTES], "big")) if data else None
 
 
-def _options(cache: Cache) -> Options:
+def _options() -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -224,7 +230,7 @@ def _options(cache: Cache) -> Options:
     options.set_stats_dump_period_sec(0)
     options.set_max_open_files(256)
     table = BlockBasedOptions()
-    table.set_block_cache(cache)
+    table.set_block_cache(_CACHE)
     table.set_block_size(_BLOCK_BYTES)
     table.set_block_restart_interval(_RESTART_KEYS)
     table.set_bloom_filter(_BLOOM_BITS, False)

@@ -404,6 +404,28 @@ def test_an_epoch_begins_from_the_nearest_snapshot(tmp_path: Path, seed: int) ->
     follower.close()
 
 
+def test_an_epoch_that_a_read_builds_has_as_many_versions_as_others(tmp_path: Path) -> None:
+    records = tokens(100)
+    snapshotted = Snapshotted(tmp_path, records, [95])
+    follower = snapshotted.open(tmp_path / "history", FLOOR)
+    follower.catch_up()
+    state_at(follower, Position(0, 2))
+    epoch, newest = follower.all()
+    assert epoch.end is not None
+    assert (0, 96) == (epoch.first, newest.first)
+    assert epoch.end.offset < 30
+
+    state_at(follower, Position(0, 94))
+    follower.close()
+    follower = snapshotted.open(tmp_path / "history", FLOOR)
+    firsts = [each.first for each in follower.all()]
+    assert max(after - before for before, after in pairwise(firsts)) < 30
+    assert len(firsts) > 4
+    assert_equal_to_a_refold(follower, records)
+    assert firsts == [each.first for each in follower.all()]
+    follower.close()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_snapshot_of_the_last_record_begins_an_epoch_without_records(tmp_path: Path, seed: int) -> None:
     records = random_log(seed, 80).records
