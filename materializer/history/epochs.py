@@ -362,6 +362,7 @@ class Epochs:
         self._hand_over()
         if follower.is_bounded and follower.is_complete:
             self._seal(epoch, follower)
+            return True  # a base can be copied from it
         return has_more
 
     def _hand_over(self) -> None:
@@ -394,9 +395,13 @@ class Epochs:
         ):
             self._begin_copy(None, None)
         if self._wanted is not None and self._epochs and not any(copy.end for copy in self._copies):
-            wanted, self._wanted = self._wanted, None
+            wanted = self._wanted
             following = next((each for each in self._epochs if _is_after(each, wanted)), None)
-            if following is not None:
+            if following is None or any(
+                _has_cut(each, wanted) and self._has_end(each) for each in self._epochs
+            ):
+                self._wanted = None
+            else:
                 self._begin_copy(wanted, End(following.first, following.time_ms))
 
     def _begin_copy(self, cut: PartitionCut | None, end: End | None) -> None:
@@ -568,6 +573,7 @@ class Epochs:
     def _trim(self) -> None:
         """Delete the epochs that begin before the log does."""
         self._begin = self._log.begin(self._partition)
+        self._wanted = None  # it may be removed; a read that waits repeats it
         for epoch in [each for each in self._epochs if each.first < self._begin]:
             self._drop(epoch, "the log was trimmed")
         for copy in [each for each in self._copies if each.first < self._begin]:
@@ -596,7 +602,7 @@ class Epochs:
         return self._epochs
 
     def want(self, cut: PartitionCut) -> None:
-        """Build the epoch of a cut."""
+        """Build the epoch of a cut, and those from the nearest base up to it."""
         self._wanted = cut
 
     def opened(self, epoch: Epoch) -> VersionHistory:
@@ -798,6 +804,13 @@ def _closed_before(epoch: Epoch) -> int:
         return epoch.follower.history.closed_before
     assert epoch.end is not None, "an epoch without a follower is sealed"
     return epoch.end.time_ms
+
+
+def _has_cut(epoch: Epoch, cut: PartitionCut) -> bool:
+    """Return whether a cut is between the beginning and the end of an epoch."""
+    if epoch.end is None or _is_after(epoch, cut):
+        return False
+    return cut.time_ms < epoch.end.time_ms if isinstance(cut, TimeCut) else cut.offset < epoch.end.offset
 
 
 def _is_after(epoch: Epoch, cut: PartitionCut) -> bool:
