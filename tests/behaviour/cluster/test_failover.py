@@ -81,7 +81,7 @@ def test_splits_and_decreases_survive_the_catalogs_owner(kafka: str, tmp_path: P
         request = table_request("Cars", "pk:S", BillingMode="PROVISIONED", **units(10, 10))
         assert 200 == ask(one, "CreateTable", request).status
         until(lambda: is_active(one))
-        update(one, 10, 2000)
+        update(one, 10, 1500)
         maps = until(lambda: split(one))
         for write in (1000, 900, 800, 700):
             assert 200 == update(one, 10, write).status
