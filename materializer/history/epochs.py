@@ -4,9 +4,9 @@
     epochs   │ base, versions       │    not built     │ base, versions    │ base, versions: follows the log
              └ sealed                                  └ from a snapshot    └ from the end of the one before
 
-A new epoch begins when the newest has more than 50,000 versions and two for each item of its base. So damage, a void
-command or a trim costs epochs and not the whole history, and the newest epoch can be built first, from a snapshot. The
-others are built when a read needs them: from the nearest snapshot, or the end of the epoch before.
+An epoch ends when it has more than 50,000 versions and two for each item of its base, or where the next one begins. So
+damage, a void command or a trim costs epochs and not the whole history, and the newest epoch can be built first, from a
+snapshot. The others are built when a read needs them: from the nearest snapshot, or the end of the epoch before.
 
 An epoch with an end is folded a little further, up to the decision of each transaction that was prepared before
 (follower.py). While the base of the next one is copied, it follows the log, and so reads of the newest records go on.
@@ -395,14 +395,17 @@ class Epochs:
         ):
             self._begin_copy(None, None)
         if self._wanted is not None and self._epochs and not any(copy.end for copy in self._copies):
-            wanted = self._wanted
-            following = next((each for each in self._epochs if _is_after(each, wanted)), None)
-            if following is None or any(
-                _has_cut(each, wanted) and self._has_end(each) for each in self._epochs
-            ):
-                self._wanted = None
-            else:
-                self._begin_copy(wanted, End(following.first, following.time_ms))
+            self._begin_wanted(self._wanted)
+
+    def _begin_wanted(self, cut: PartitionCut) -> None:
+        """Begin to copy the last base before a wanted cut. An epoch that has the cut and is folded grants the wish."""
+        older = [each for each in self._epochs if not _is_after(each, cut)]
+        is_folded = bool(older) and self._has_end(older[-1]) and not _ends_before(older[-1], cut)
+        if is_folded or len(older) == len(self._epochs):
+            self._wanted = None
+        else:
+            following = self._epochs[len(older)]
+            self._begin_copy(cut, End(following.first, following.time_ms))
 
     def _begin_copy(self, cut: PartitionCut | None, end: End | None) -> None:
         """Begin to copy the last base before a cut, or before the end of the log."""
@@ -707,7 +710,7 @@ class EpochHistory:
             for epoch in epochs:
                 if epoch.first == offset + 1:
                     return epoch
-        if epochs and (not older or (older[-1].end is not None and offset >= older[-1].end.offset)):
+        if epochs and (not older or _ends_before(older[-1], cut)):
             self._epochs.want(cut)
         raise NotFoldedError(f"position {cut.text()} is not folded yet")
 
@@ -721,7 +724,7 @@ class EpochHistory:
         for epoch in _followed(older):
             if time_ms < _closed_before(epoch):
                 return epoch
-        if not older or (older[-1].end is not None and time_ms >= older[-1].end.time_ms):
+        if not older or _ends_before(older[-1], TimeCut(time_ms)):
             self._epochs.want(TimeCut(time_ms))
         raise NotFoldedError(f"the state at {time_ms} ms is not folded yet")
 
@@ -806,11 +809,13 @@ def _closed_before(epoch: Epoch) -> int:
     return epoch.end.time_ms
 
 
-def _has_cut(epoch: Epoch, cut: PartitionCut) -> bool:
-    """Return whether a cut is between the beginning and the end of an epoch."""
-    if epoch.end is None or _is_after(epoch, cut):
+def _ends_before(epoch: Epoch, cut: PartitionCut) -> bool:
+    """Return whether a cut is at the end of an epoch or after it."""
+    if epoch.end is None:
         return False
-    return cut.time_ms < epoch.end.time_ms if isinstance(cut, TimeCut) else cut.offset < epoch.end.offset
+    if isinstance(cut, TimeCut):
+        return cut.time_ms >= epoch.end.time_ms
+    return cut.offset >= epoch.end.offset
 
 
 def _is_after(epoch: Epoch, cut: PartitionCut) -> bool:

@@ -152,6 +152,21 @@ def test_each_epoch_begins_where_the_one_before_ends() -> None:
         assert (after.first, after.time_ms) == before.end
 
 
+def test_sixteen_sealed_epochs_stay_open_at_most(tmp_path: Path) -> None:
+    records = tokens(400)
+    follower = built(tmp_path, records)
+    assert len(sealed(follower)) > 20
+
+    for epoch in sealed(follower):
+        assert follower.history.at(Position(0, epoch.first))
+    assert all(epoch.engine is not None for epoch in sealed(follower)[-16:])
+    follower.step()
+
+    is_open = [epoch.engine is not None for epoch in sealed(follower)]
+    assert [False] * (len(is_open) - 16) + [True] * 16 == is_open
+    follower.close()
+
+
 @pytest.mark.parametrize("part", ["sealed", "newest"])
 def test_damage_costs_one_epoch(tmp_path: Path, part: str) -> None:
     records = tokens(100)
