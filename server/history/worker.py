@@ -105,6 +105,7 @@ class Histories:
         self._due: dict[int, None] = {}  # the partitions that have, in the order of their turns
         self._wanted: set[int] = set()  # the partitions for which reads wait
         self._has_turn = False  # `_fold_next` is scheduled
+        self._is_paused = False
         self._full: set[int] = set()  # the partitions whose full disk was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
@@ -188,6 +189,15 @@ class Histories:
         self._due[partition_id] = None
         self._take_turn()
 
+    def pause(self) -> None:
+        """Take no turns until `resume`."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on to fold."""
+        self._is_paused = False
+        self._take_turn()
+
     def _take_turn(self) -> None:
         if self._due and not self._has_turn:
             self._has_turn = True
@@ -195,6 +205,8 @@ class Histories:
 
     def _fold_next(self) -> None:
         self._has_turn = False
+        if self._is_paused:
+            return
         wanted = (each for each in self._due if each in self._wanted)
         due = next(chain(wanted, self._due), None)
         if due is not None:
@@ -286,6 +298,13 @@ class HistoryServer(Frames):
             raise NotFoldedError(str(error)) from error
         self._histories.want(partition_id, waits=False)
         return answer
+
+    def pause_writing(self) -> None:
+        """Fold nothing while an answer waits for room in the socket, which has a fifth of a page: the server waits."""
+        self._histories.pause()
+
+    def resume_writing(self) -> None:
+        self._histories.resume()
 
     def on_close(self, error: FoldbError | None) -> None:
         if error is not None:

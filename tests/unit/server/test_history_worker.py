@@ -1,13 +1,18 @@
 """The turns in which the history process follows the log."""
 
+import asyncio
+import socket
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from foldb.log.commands import Genesis
 from foldb.server.history import worker
-from foldb.server.history.worker import Histories
+from foldb.server.history.worker import Histories, HistoryServer
 from tests.unit.materializer.fake_loop import FakeLoop
+
+PAGE = b"x" * (1 << 20)
 
 
 class Behind:
@@ -33,12 +38,12 @@ class Behind:
 class Following:
     """The histories of the partitions 1 to 3, which are behind the log."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, loop: Any = None) -> None:
         self.folded: list[int] = []
         self.each = {number: Behind(number, self.folded) for number in (1, 2, 3)}
         monkeypatch.setattr(worker, "open_history", lambda folder, log, number, snapshots: self.each[number])
         self.loop = FakeLoop()
-        self.histories = Histories(None, Path("unused"), None, cast(Any, self.loop))
+        self.histories = Histories(None, Path("unused"), None, loop or cast(Any, self.loop))
         for number in self.each:
             self.histories.follow(number)
         self.folded.clear()
@@ -50,7 +55,7 @@ def following(monkeypatch: pytest.MonkeyPatch) -> Following:
 
 
 def test_each_turn_folds_one_partition(following: Following) -> None:
-    """A read of the past, and each part of a long answer, waits for one turn."""
+    """A read of the past waits for one turn."""
     for turns in range(1, 5):
         following.loop.turn()
         assert turns == len(following.folded)
@@ -100,3 +105,39 @@ def test_a_partition_that_is_not_kept_is_not_folded(following: Following) -> Non
         following.loop.turn()
 
     assert [2, 2] == following.folded
+
+
+class Log:
+    def genesis(self, _: int) -> Genesis:
+        return Genesis(bytes(16), 0, 4, 0, 0, "", "modern")
+
+
+async def test_nothing_is_folded_while_an_answer_waits_for_room_in_the_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page is several times as long as the socket's buffer: each part of it would wait for a turn."""
+    loop = asyncio.get_running_loop()
+    following = Following(monkeypatch, loop)
+    server = HistoryServer(Log(), following.histories, loop)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    await loop.create_unix_connection(lambda: server, sock=theirs)
+
+    server.send([1, PAGE])
+    for _ in range(3):  # the answer leaves at the end of the turn
+        await asyncio.sleep(0)
+    before = len(following.folded)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    during = len(following.folded)
+    received = 0
+    while received < len(PAGE):
+        received += len(await loop.sock_recv(ours, 1 << 20))
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert before == during
+    assert during < len(following.folded)
+    following.histories.close()
+    server.abort()
+    ours.close()
