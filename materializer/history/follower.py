@@ -39,6 +39,7 @@ from ...log.commands import (
     Vote,
 )
 from ...log.log import ReadableLog
+from ..disposer import stores_of
 from ..fold.fold_record import Void
 from ..fold.messages import effective_time
 from ..fold.state import Table
@@ -174,6 +175,9 @@ class Follower:
         """Keep the items in memory that the follower of the epoch before has read or written, if it ended here."""
         if older.state.next_offset == self.state.next_offset:
             self._writer.inherit(older._writer)
+            kept = {store.id: store for store in older._stores()}
+            for store in self._stores():
+                store.inherit(kept[store.id])
 
     def end_here(self) -> End:
         """End the epoch after the last folded record, and save the base of the next one. Folding may go on."""
@@ -211,6 +215,11 @@ class Follower:
         self._mark_global_indexes(self.state.tables.values())
         self._mark_saved()
         self._publish()
+
+    def _stores(self) -> Iterator[VersionStore]:
+        for store in stores_of(self.state):
+            assert isinstance(store, VersionStore), "the follower has made it"
+            yield store
 
     def _new_store(self, store_id: int, figures: Figures) -> VersionStore:
         return VersionStore(self._engine, self._writer, store_id, figures)

@@ -34,6 +34,7 @@ class VersionWriter:
         unflushed: The newest versions that are not in the engine yet.
         recent: Newest versions by key, among them all unflushed ones.
         kept_bytes: The approximate bytes of `recent`.
+        generation: The number of the generation that `recent` is.
         touched: The stores that the current record wrote to.
     """
 
@@ -44,6 +45,7 @@ class VersionWriter:
         "_log_time",
         "_older",
         "batch",
+        "generation",
         "is_late",
         "kept_bytes",
         "log_stamp",
@@ -59,6 +61,7 @@ class VersionWriter:
         self._engine = engine
         self._log_time = -1
         self._inverse_time = b""
+        self.generation = 0
         self.touched: list[VersionStore] = []
         self.stamp = self.log_stamp = NEWEST
         self.is_late = False
@@ -77,6 +80,7 @@ class VersionWriter:
     def inherit(self, other: "VersionWriter") -> None:
         """Take the newest versions that a writer of the same items has kept in memory. The other writer has ended."""
         self.recent, self._older, self.kept_bytes = other.recent, other._older, other.kept_bytes
+        self.generation = other.generation
 
     def _begin_batch(self) -> None:
         self.batch: Batch = self._engine.batch()
@@ -97,11 +101,14 @@ class VersionWriter:
             self.stamp = stamp(effective_time, packed)
             self.is_late = True
 
-    def find(self, key: bytes) -> Stored | None:
-        """Return the newest version of a key that is not in `recent`, and keep it there."""
+    def find(self, key: bytes, *, is_kept: bool) -> Stored | None:
+        """Return the newest version of a key that is not in `recent`, and keep it there.
+
+        `is_kept` if the versions of all items of its store are in memory.
+        """
         found = self._older.get(key, UNKNOWN)
         if found == UNKNOWN:
-            at = self._cursor.seek(key)
+            at = None if is_kept else self._cursor.seek(key)
             found = self._cursor.value() if at is not None and at.startswith(key) else None
         self.keep(key, found)
         return found
@@ -132,6 +139,7 @@ class VersionWriter:
         self.unflushed.clear()
         if self.kept_bytes > _GENERATION_BYTES:
             self._older, self.recent, self.kept_bytes = self.recent, {}, 0
+            self.generation += 1
         self._cursor = self._engine.chains()
 
     def close(self) -> None:
@@ -154,6 +162,7 @@ class VersionStore:
 
     __slots__ = (
         "_engine",
+        "_kept_through",
         "_keys",
         "_sizes",
         "_writer",
@@ -176,7 +185,13 @@ class VersionStore:
         self._engine = engine
         self._writer = writer
         self._keys = StoreKeys(store_id)
+        # A store that begins empty has all newest versions in memory, through the generation after the present one.
+        self._kept_through = -1 if self.count else writer.generation + 1
         self._sizes: dict[bytes, int] = {}
+
+    def inherit(self, other: "VersionStore") -> None:
+        """Know which newest versions are in memory, as the same store of the writer that this one's has inherited."""
+        self._kept_through = other._kept_through
 
     @property
     def prefix(self) -> bytes:
@@ -194,8 +209,11 @@ class VersionStore:
     def get(self, pk: bytes, sk: bytes) -> Stored | None:
         """Return the item at a key."""
         key = self._keys.key(pk, sk)
-        found = self._writer.recent.get(key, UNKNOWN)
-        return self._writer.find(key) if found == UNKNOWN else found
+        writer = self._writer
+        found = writer.recent.get(key, UNKNOWN)
+        if found == UNKNOWN:
+            found = writer.find(key, is_kept=writer.generation <= self._kept_through)
+        return found
 
     def put(self, pk: bytes, sk: bytes, stored: Stored, old: Stored | None = UNKNOWN) -> Stored | None:
         """Store an item; return the item that it replaces, which is read if it is UNKNOWN.

@@ -9,6 +9,7 @@ STOPS = "tests/unit/materializer/history/test_follower.py"
 
 ITEMS = "tests/unit/materializer/history/test_item_versions.py"
 EPOCHS = "tests/unit/materializer/history/test_epochs.py"
+STORES = "tests/unit/materializer/history/test_version_store.py"
 DIFFERENCES = "tests/unit/materializer/history/test_differences.py"
 CHANGES = "tests/unit/materializer/history/test_changes.py"
 
@@ -248,6 +249,24 @@ BUGS = [
 +            self.count -= 1
 """,
         CUTS,
+    ),
+    bug(
+        "a key of a generation that memory has lost is taken for new",
+        """
+@ materializer/history/version_store.py
+-        self._kept_through = -1 if self.count else writer.generation + 1
++        self._kept_through = -1 if self.count else writer.generation + 2
+""",
+        STORES,
+    ),
+    bug(
+        "an item of the base is taken for new",
+        """
+@ materializer/history/version_store.py
+-        self._kept_through = -1 if self.count else writer.generation + 1
++        self._kept_through = writer.generation + 1
+""",
+        STORES,
     ),
     bug(
         "a cut by position shows what was folded after it",

@@ -222,11 +222,11 @@ def test_damage_that_the_fold_reads_costs_the_newest_epoch(
     before = numbers(follower.all())
     whole, fails = VersionWriter.find, [True]
 
-    def fail_once(writer: VersionWriter, key: bytes) -> Stored | None:
+    def fail_once(writer: VersionWriter, key: bytes, *, is_kept: bool) -> Stored | None:
         if fails:
             fails.clear()
             raise DamagedHistoryError("a block")
-        return whole(writer, key)
+        return whole(writer, key, is_kept=is_kept)
 
     newest = follower.all()[-1].follower
     assert newest is not None
