@@ -79,6 +79,7 @@ class ScanRequest:
         start: The exclusive start: (partition key, sort key as the store orders it).
         room: For a page that continues from another partition, the bytes that it may still take. None for a page of its
             own, which takes its first entry at any size.
+        keyed: Whether the page also has the keys and sizes of its items. They are of a table, and unchanged.
     """
 
     table: int
@@ -95,6 +96,16 @@ class ScanRequest:
     source: dict[str, Any] | None = None
     fresh: bool = False
     room: int | None = None
+    keyed: bool = False
+
+
+@dataclass(slots=True)
+class ItemKeys:
+    """The keys and the sizes of the items of a page, in order."""
+
+    pks: list[bytes]
+    sks: list[bytes]
+    sizes: list[int]
 
 
 @dataclass(slots=True)
@@ -109,6 +120,7 @@ class Page:
         weight: The bytes that the page has taken of its megabyte: more than `size` if an LSI fetches.
         tail: The key of the last evaluated entry; with `room` also at the end of the range.
         full: Whether `room` was too small for the first entry of this partition.
+        keys: The keys of `items`, if the request is `keyed`.
     """
 
     items: list[bytes]
@@ -121,6 +133,7 @@ class Page:
     weight: int
     tail: bytes | None
     full: bool
+    keys: ItemKeys | None
 
     def __init__(
         self,
@@ -134,6 +147,7 @@ class Page:
         weight: int = 0,
         tail: bytes | None = None,
         full: bool = False,
+        keys: ItemKeys | None = None,
     ) -> None:
         self.items = items
         self.count = count
@@ -145,3 +159,4 @@ class Page:
         self.weight = weight
         self.tail = tail
         self.full = full
+        self.keys = keys

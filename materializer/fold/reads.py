@@ -21,7 +21,7 @@ from ...model.capacity import read_half_units
 from ...model.errors import ValidationError
 from ...model.limits import MODERN, Limits
 from ...model.values import dump, load
-from .read_requests import Page, QueryRequest, ScanRequest
+from .read_requests import ItemKeys, Page, QueryRequest, ScanRequest
 from .state import Index, Table
 from .storage import HASHES, Store, Stored
 from .transactions.participant import current_decision
@@ -74,10 +74,21 @@ _Entry: TypeAlias = tuple[Any, ...]
 class _Evaluated:
     """The page so far, up to and including the entry `tail`; `goes_on` if the range has more entries."""
 
-    __slots__ = ("fetched_half_units", "goes_on", "items", "scanned", "size", "tail", "weight", "work")
+    __slots__ = (
+        "fetched_half_units",
+        "goes_on",
+        "items",
+        "keys",
+        "scanned",
+        "size",
+        "tail",
+        "weight",
+        "work",
+    )
 
     def __init__(self) -> None:
         self.items: list[bytes] = []
+        self.keys: ItemKeys | None = None
         self.scanned = 0
         self.size = 0
         self.fetched_half_units = 0
@@ -127,6 +138,10 @@ class PageReader:
             low, high = segment_bounds(request.segment, request.segments)
             if not low <= self._store.hash_of(request.start[0]) < high:
                 raise _wrong_segment_start(request)
+        if isinstance(request, ScanRequest) and request.keyed:
+            assert self._index is None, "the items are of a table"
+            assert self._is_copied, "the items are unchanged"
+            self._done.keys = ItemKeys([], [], [])
 
     def can_continue(self, table: Table | None) -> bool:
         """Return whether `table` still has the stores that this page reads; a rebuild or a deletion replaces them."""
@@ -246,7 +261,7 @@ class PageReader:
     def _collect(self, entries: Iterator[_Entry], work: int) -> bool:
         """Take a portion of entries unchanged; return whether the page has ended."""
         done, page_bytes, limit = self._done, self._page_bytes, self._request.limit
-        items, size, tail = done.items, done.size, done.tail
+        items, keys, size, tail = done.items, done.keys, done.size, done.tail
         most = len(items) + max(1, work // _ENTRY_BYTES)
         if limit is not None and limit < most:
             most = limit
@@ -258,6 +273,10 @@ class PageReader:
                 break
             size += stored[1]
             items.append(stored[0])
+            if keys is not None:
+                keys.pks.append(entry[1])
+                keys.sks.append(entry[2])
+                keys.sizes.append(stored[1])
             tail = entry
             if len(items) == most:
                 has_ended = done.goes_on = most == limit
@@ -331,6 +350,7 @@ class PageReader:
             size=done.size,
             weight=done.weight,
             tail=tail,
+            keys=done.keys,
         )
 
 

@@ -4,19 +4,20 @@ the past of another table, at a cut     progress: RestoreProgress, with the curs
 files (job_files.py)                    progress: JobProgress, with the cursor and the counts
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from ...log.commands import Command, Position, RestoreProgress, new_context
+from ...log.commands import Command, LoadedItem, Position, RestoreProgress, new_context
 from ...model.cuts import parse_positions
 from ...model.errors import JobFailedError, RequestError, ResourceNotFoundError
 from ...model.jobs import Job
 from ...model.key_schema import KeySchema
+from ...model.limits import Limits
 from ...model.slots import data_partitions
 from ...model.tables import Restore, TableDefinition
-from ...model.values import Item, load
+from ...model.values import Item, item_size, load
 from ..fold.state import PartitionState
 from ..history.requests import Cuts, DescribeTables, PartitionWithHistory, PastAnswer, at_instant
 from ..partition import Page, ResultPosition, ScanRequest
@@ -29,9 +30,9 @@ _RESTORER: Final = new_context(request_id="", source="restore")
 
 
 class SourcePage(NamedTuple):
-    """A page of a source: items as canonical bytes, and the cursor after them."""
+    """A page of a source: items, and the cursor after them."""
 
-    items: Sequence[bytes]
+    items: Iterable[LoadedItem]
     following: bytes
 
 
@@ -85,7 +86,7 @@ class PastSource:
     def read(self, cursor: bytes, done: Callable[[SourcePage | RequestError], None]) -> None:
         partition_id, key = orjson.loads(cursor)
         start = None if key is None else key_of(self._definition.key, load(key.encode()))
-        request = ScanRequest(self._restore.source_id, None, start=start, limit=PAGE_ITEMS)
+        request = ScanRequest(self._restore.source_id, None, start=start, limit=PAGE_ITEMS, keyed=True)
 
         def on_answer(answer: PastAnswer | RequestError, _: ResultPosition) -> None:
             if key is None:
@@ -98,7 +99,7 @@ class PastSource:
                 assert isinstance(answer, Page), "the answer to a scan is a page"
                 last = answer.last
                 following = _cursor(partition_id + 1) if last is None else _cursor(partition_id, last)
-                done(SourcePage(answer.items, following))
+                done(SourcePage(_loaded(answer, self._definition.key, self._state.limits), following))
 
         self._partitions[partition_id].as_of(
             self._cuts.of(partition_id), at_instant(request, self._cuts.instant(partition_id)), on_answer
@@ -174,7 +175,8 @@ class ImportSource:
                 self._next = _import_cursor(page.place, counts, **end)
                 if self._is_closed or page.is_last:
                     self.close()
-                done(SourcePage([put.item for put in page.puts], self._next))
+                items = [LoadedItem(put.pk, put.sk, put.item, put.size) for put in page.puts]
+                done(SourcePage(items, self._next))
 
         self._files.submit(work, on_read)
 
@@ -216,6 +218,16 @@ def _cuts(restore: Restore) -> Cuts:
     named = parse_positions(restore.positions) if restore.positions else ()
     positions = (Position(each.partition or 0, each.offset, each.index) for each in named)
     return Cuts({each.partition: each for each in positions}, restore.cut_ms)
+
+
+def _loaded(page: Page, key: KeySchema, limits: Limits) -> Iterator[LoadedItem]:
+    """Return the items of a page with their keys and sizes, which a node of the release before does not send."""
+    if page.keys is not None:
+        yield from map(LoadedItem, page.keys.pks, page.keys.sks, page.items, page.keys.sizes)
+        return
+    for data in page.items:
+        item = load(data)
+        yield LoadedItem(*key_of(key, item), data, item_size(item, limits))
 
 
 def key_of(key: KeySchema, item: Item) -> tuple[bytes, bytes]:

@@ -20,13 +20,12 @@ from ...model.errors import RequestError, ServiceUnavailableError
 from ...model.keys import Slots
 from ...model.slots import CATALOG, partition_of
 from ...model.tables import TableDefinition
-from ...model.values import item_size, load
 from ..fold.outcomes import Failed, Outcome, Skipped
 from ..fold.state import PartitionState
 from ..history.requests import PartitionWithHistory
 from ..partition import ResultPosition
 from ..worker import Cancellable, Scheduler
-from .copy_sources import CopySource, ImportSource, PastSource, SourcePage, key_of
+from .copy_sources import CopySource, ImportSource, PastSource, SourcePage
 from .job_files import JobFiles
 from .timers import Proposer
 
@@ -140,7 +139,7 @@ class Copy:
         self._ahead: SourcePage | RequestError | None = None
         self._is_awaited = False
         # The page that is being loaded: its items, and the cursor after it.
-        self._items: Iterator[bytes] = iter(())
+        self._items: Iterator[LoadedItem] = iter(())
         self._following = b""
         self._positions: dict[int, ResultPosition] = {}  # of the last Load of the page, by partition
         self._unanswered = 0  # the items under way, or the partitions that are waited for
@@ -214,7 +213,7 @@ class Copy:
         self._timer = None
         definition = self._definition
         may_load = self._error is None and self._unanswered < UNANSWERED_ITEMS
-        batches = self._next_batches(definition) if definition is not None and may_load else {}
+        batches = self._next_batches() if definition is not None and may_load else {}
         if batches:
             for partition_id, items in batches.items():
                 self._submit(partition_id, items)
@@ -234,17 +233,14 @@ class Copy:
         if self._timer is None:
             self._timer = self._scheduler.call_later(0, self._load)
 
-    def _next_batches(self, definition: TableDefinition) -> dict[int, list[LoadedItem]]:
+    def _next_batches(self) -> dict[int, list[LoadedItem]]:
         """Take the next portion of items, by the partitions that own their keys."""
         batches: dict[int, list[LoadedItem]] = {}
         size = 0
-        for data in islice(self._items, PORTION_ITEMS):
-            item = load(data)
-            pk, sk = key_of(definition.key, item)
-            owner = partition_of(self._slots.of(pk), self._state.partitions)
-            loaded = LoadedItem(pk, sk, data, item_size(item, self._state.limits))
-            batches.setdefault(owner, []).append(loaded)
-            size += len(data)
+        for item in islice(self._items, PORTION_ITEMS):
+            owner = partition_of(self._slots.of(item.pk), self._state.partitions)
+            batches.setdefault(owner, []).append(item)
+            size += len(item.item)
             if size >= PORTION_BYTES:
                 break
         return batches

@@ -273,7 +273,7 @@ def test_a_copy_has_the_transactions_of_its_instant() -> None:
     live: list[Any] = [each for answer in answers for each in answer.found.items]
     assert here in [each.partition for each in answers]
     assert item("b") in [load(each) for each in live]
-    assert live == [each for page in pages for each in page.items]
+    assert live == [each.item for page in pages for each in page.items]
 
 
 def test_the_changes_of_a_table_have_the_transactions_of_an_instant() -> None:

@@ -55,6 +55,27 @@ def test_a_page_at_a_cut_is_the_page_of_a_refold(seed: int, floor: float) -> Non
     assert pages > 100, "some pages have items"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_page_has_the_keys_and_sizes_of_its_items_if_they_are_asked_for(seed: int) -> None:
+    records = random_log(seed, 60).records
+    follower = memory_history(ListLog(records), 0)
+    follower.catch_up()
+
+    seen = 0
+    for offset, index, state in states(records):
+        past = follower.history.at(Position(0, offset, index))
+        for table in state.tables.values():
+            request = ScanRequest(table.definition.id, None, limit=5, keyed=True)
+            stored = list(table.items.scan())[:5]
+            for page in (read_page(table, request), past.read_page(request)):
+                assert page.keys is not None
+                keys = page.keys
+                found = list(zip(keys.pks, keys.sks, keys.sizes, page.items, strict=True))
+                assert [(pk, sk, size, data) for _, pk, sk, (data, size) in stored] == found
+                seen += len(found)
+    assert seen > 100, "some pages have items"
+
+
 def queue(deleted: int, kept: int) -> tuple[Ledger, int]:
     """Return the log of a queue in one collection: items are put and deleted, the last few are kept."""
     ledger = Ledger()

@@ -1,15 +1,17 @@
 """The owner of the catalog copies the items of a table at a cut into a new table."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from foldb.log.commands import Load, LoadedItem, Position, Put, RestoreProgress
 from foldb.materializer.owner import copy_sources, restores
-from foldb.materializer.partition import ScanRequest
+from foldb.materializer.partition import Page, ScanRequest
 from foldb.model.errors import ServiceUnavailableError
+from foldb.model.limits import MODERN
 from foldb.model.slots import partition_of_key
-from foldb.model.values import dump
+from foldb.model.values import dump, item_size
 from foldb.server.partitions.past_reads import HistoricalPartition, PastReads
 from tests.support.refold_reader import RefoldReader
 from tests.unit.materializer.ledger import CONTEXT, define, index_request, table_request
@@ -30,6 +32,22 @@ class Away:
     def as_of(self, cut: Any, read: Any, done: Any) -> None:
         self.refused += 1
         done(ServiceUnavailableError("moved"), Position(0, -1))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._partition, name)
+
+
+class Earlier:
+    """A partition on a node of the release before, whose pages have no keys."""
+
+    def __init__(self, partition: Any) -> None:
+        self._partition = partition
+
+    def as_of(self, cut: Any, read: Any, done: Any) -> None:
+        def on_answer(answer: Any, position: Any) -> None:
+            done(replace(answer, keys=None) if isinstance(answer, Page) else answer, position)
+
+        self._partition.as_of(cut, read, on_answer)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._partition, name)
@@ -79,7 +97,7 @@ class Restoring(Database):
         pk = b"k%d" % n
         item = {"pk": {"S": f"k{n}"}, "g": {"S": value}}
         owner = partition_of_key(self.source, pk, DATA + 1)
-        self.do(owner, Put(self.source, pk, b"", dump(item), 20, CONTEXT))
+        self.do(owner, Put(self.source, pk, b"", dump(item), item_size(item, MODERN), CONTEXT))
 
     def restore(self) -> None:
         """Submit the table command. The copy runs when the loop does."""
@@ -140,6 +158,19 @@ def test_a_copy_has_the_items_of_the_cut(restoring: Restoring) -> None:
     assert then == restoring.values() == restoring.values(index=True)
     assert ITEMS == len(restoring.loaded())
     assert {} == restoring.catalog.restores
+
+
+def test_a_copy_from_a_node_of_the_release_before_is_the_same(restoring: Restoring) -> None:
+    restoring.partitions[:] = [Earlier(partition) for partition in restoring.partitions]
+    restoring.restore()
+    restoring.run()
+
+    other = Restoring()
+    other.restore()
+    other.run()
+
+    assert ITEMS == len(restoring.loaded())
+    assert other.loaded() == restoring.loaded()
 
 
 def test_a_portion_does_not_wait_for_the_answers_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
