@@ -5,7 +5,7 @@ The tables after n changes are computed once and kept for the next reads.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from .timeline import put_definition_row, read_definitions, time_at
 from .version_keys import offset_of
 
 _CATALOGS_KEPT: Final = 16
+_NEVER: Final = 1 << 62  # after all times and packed positions
 
 
 class Catalog(NamedTuple):
@@ -60,6 +61,14 @@ class Definitions:
         """Return the tables at a time."""
         return self._after(bisect_right(self._times, time_ms))
 
+    def same_positions(self, packed: int) -> tuple[int, int]:
+        """Return the first packed position with the tables of this one, and the one after the last."""
+        return _around(self._positions, packed)
+
+    def same_times(self, time_ms: int) -> tuple[int, int]:
+        """Return the first time with the tables of this one, and the one after the last."""
+        return _around(self._times, time_ms)
+
     def last(self, table_id: int) -> TableDefinition | None:
         """Return the last definition of a table, which may be dropped; None if no such table was defined."""
         definitions = (each for id_, each in reversed(self._changes) if id_ == table_id and each is not None)
@@ -81,6 +90,11 @@ class Definitions:
         for table_id, definition in self._changes[:count]:
             _apply(definitions, table_id, definition)
         return Catalog(definitions, {each.name: table_id for table_id, each in definitions.items()})
+
+
+def _around(changes: Sequence[int], cut: int) -> tuple[int, int]:
+    passed = bisect_right(changes, cut)
+    return (changes[passed - 1] if passed else 0), (changes[passed] if passed < len(changes) else _NEVER)
 
 
 def _apply(

@@ -66,10 +66,12 @@ def _answer(history: History, state: PastState, read: PastRead, partitions: int)
             return PastItems(
                 [tables[table].items.get(pk, sk) if table in tables else None for table, pk, sk in keys]
             )
-        case DescribeTables(names):
-            return PastTables(
-                [_described(tables[state.names[name]]) for name in names if name in state.names]
-            )
+        case DescribeTables(names, is_counted):
+            found = [tables[state.names[name]] for name in names if name in state.names]
+            if is_counted:
+                return PastTables([_described(table) for table in found])
+            assert isinstance(state, VersionedState), "only a history of versions has them"
+            return PastTables([PastTable(table.definition, {}) for table in found], *state.same_definitions())
         case ReadVersions() | ReadDifferences() | ReadMembers() | ReadChanges():
             assert isinstance(state, VersionedState), "only a history of versions has them"
             return _of_versions(cast(SpannedHistory, history), state, read, partitions)

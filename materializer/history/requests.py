@@ -26,9 +26,14 @@ class GetItems:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTables:
-    """Read the definitions of tables. The answer has those of these names that existed at the cut."""
+    """Read the definitions of tables. The answer has those of these names that existed at the cut.
+
+    Attributes:
+        is_counted: Whether the counts are wanted, and the position of the cut. Without, the answer has any position.
+    """
 
     names: Sequence[str]
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +170,17 @@ class PastItems(NamedTuple):
 
 
 class PastTables(NamedTuple):
-    """The answer to DescribeTables."""
+    """The answer to DescribeTables.
+
+    Attributes:
+        since: Without counts, the first cut that has these definitions, in milliseconds or as a packed position, as the
+            cut of the read.
+        until: The cut from which on they are not known to be the same.
+    """
 
     tables: list[PastTable]
+    since: int = 0
+    until: int = 0
 
 
 class ItemVersion(NamedTuple):

@@ -129,6 +129,19 @@ class VersionedState:
         self._effects: Sequence[tuple[int, Effect]] = ()
         self.tables: Mapping[int, Table] = _Tables(self)
 
+    def same_definitions(self) -> tuple[int, int]:
+        """Return the cuts of the same kind that have the tables of this one: the first, and the one after the last.
+
+        They are milliseconds or packed positions. The first is in the epoch, whose base defines its tables again; it is
+        0 without tables. The last is in the folded part.
+        """
+        history, definitions = self.history, self.history.definitions
+        if self.time_ms is not None:
+            since, until = definitions.same_times(self.time_ms)
+            return since, min(until, history.closed_before)
+        since, until = definitions.same_positions(pack_position(self.position.offset, self.position.index))
+        return since, min(until, pack_position(history.next_offset, 0))
+
     def lay_decided(self, positions: Sequence[Position]) -> None:
         """Show the transactions that were decided at these positions of other partitions and are applied later here.
 

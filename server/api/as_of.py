@@ -246,7 +246,9 @@ class _Opening:
                 self._reply.error(ValidationError(f"{self._past.text}: {error}"))
                 return
             cuts, sources = Cuts(positions, 0), list(positions)
-        self._describe(sources, cuts, partial(self._on_definitions, cuts))
+        needs_time = cuts.positions and len(cuts.positions) < count
+        is_counted = self._is_described or bool(needs_time)
+        self._describe(sources, cuts, partial(self._on_definitions, cuts), is_counted=is_counted)
 
     def _on_definitions(self, cuts: Cuts, found: list[PastTables], position: ResultPosition) -> None:
         if cuts.positions:
@@ -259,14 +261,19 @@ class _Opening:
         if len(sources) == len(found):
             self._on_counts(cuts, found, position)
         else:
-            self._describe(sources, cuts, partial(self._on_counts, cuts))
+            self._describe(sources, cuts, partial(self._on_counts, cuts), is_counted=True)
 
     def _on_counts(self, cuts: Cuts, found: list[PastTables], position: ResultPosition) -> None:
         counted = [table for each in found for table in each.tables]
         self._proceed(self._database_at(cuts, position, found[0].tables, counted))
 
     def _describe(
-        self, sources: Sequence[int], cuts: Cuts, done: Callable[[list[PastTables], ResultPosition], None]
+        self,
+        sources: Sequence[int],
+        cuts: Cuts,
+        done: Callable[[list[PastTables], ResultPosition], None],
+        *,
+        is_counted: bool,
     ) -> None:
         def on_found(found: list[Any], positions: list[ResultPosition]) -> None:
             error = first_error(found)
@@ -276,24 +283,24 @@ class _Opening:
                 done(found, joined(positions))
 
         fan_in = FanIn(len(sources), on_found)
-        read = DescribeTables(self._past.tables)
+        read = DescribeTables(self._past.tables, is_counted)
         for nth, source in enumerate(sources):
             self._database.peers[source].as_of(cuts.of(source), read, partial(fan_in.add, nth))
 
     def _database_at(
         self, cuts: Cuts, position: ResultPosition, tables: list[PastTable], counted: list[PastTable]
     ) -> Database:
-        """Return the Database for the handlers of reads, which use no other attributes."""
+        """Return the Database for the handlers of reads, which use no other attributes. DescribeTable alone has a clock
+        and counts.
+        """
         live, past = self._database, self._past
         state = PartitionState(limits=live.state.limits)
         for each in tables:
             definition = each.definition
             state.tables[definition.id] = Table(definition)
             state.names[past.past(definition.name)] = definition.id
-        time_ms = position.time_ms or cuts.time_ms
         database = Database()
         database.settings = live.settings
-        database.clock = lambda: time_ms
         database.state = state
         database.partition = PastRouter(
             [PartitionAt(peer, cuts.of(each), cuts.instant(each)) for each, peer in enumerate(live.peers)],
@@ -301,7 +308,9 @@ class _Opening:
             live.loop,
             at=time_text(cuts.time_ms) if past.is_relative else None,
         )
-        database.counts = _PastCounts(counted, position)
+        if self._is_described:
+            database.clock = lambda: position.time_ms or cuts.time_ms
+            database.counts = _PastCounts(counted, position)
         return database
 
 

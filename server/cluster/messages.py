@@ -255,6 +255,7 @@ def _decode_read(message: WireMessage[R], data: PlainValue, limits: Limits) -> R
 # The past
 
 _PAST_TABLE: Final = WireMessage(PastTable)
+_UNCOUNTED: Final = ""  # no table has this name, so a node of the release before sends the counts
 _GET_ITEMS, _DESCRIBE_TABLES, _PAST_QUERY, _PAST_SCAN, _READ_VERSIONS, _READ_DIFFERENCES = range(6)
 _READ_MEMBERS, _PAST_FEED, _AT_INSTANT = 6, 7, 8
 _PAST_ITEMS, _PAST_PAGE, _PAST_TABLES, _PAST_VERSIONS, _PAST_DIFFERENCES, _PAST_MEMBERS, _PAST_CHANGES = (
@@ -268,8 +269,8 @@ def encode_past(cut: PartitionCut, read: PastRead) -> PlainValue:
     match read:
         case GetItems(keys):
             return [encoded, _GET_ITEMS, keys]
-        case DescribeTables(names):
-            return [encoded, _DESCRIBE_TABLES, names]
+        case DescribeTables(names, is_counted):
+            return [encoded, _DESCRIBE_TABLES, names if is_counted else [*names, _UNCOUNTED]]
         case QueryRequest():
             return [encoded, _PAST_QUERY, encode_query(read)]
         case ScanRequest():
@@ -297,7 +298,8 @@ def decode_past(data: PlainValue, limits: Limits) -> tuple[PartitionCut, PastRea
     if tag == _GET_ITEMS:
         return cut, GetItems(decode_keys(body))
     if tag == _DESCRIBE_TABLES:
-        return cut, DescribeTables([str(name) for name in body])
+        names = [str(name) for name in body if name != _UNCOUNTED]
+        return cut, DescribeTables(names, is_counted=len(names) == len(body))
     if tag == _PAST_QUERY:
         return cut, decode_query(body, limits)
     if tag == _PAST_SCAN:
@@ -343,8 +345,9 @@ def encode_past_answer(value: PastAnswer) -> PlainValue:
             return [_PAST_ITEMS, items]
         case Page():
             return [_PAST_PAGE, PAGE.encode(value)]
-        case PastTables(tables):
-            return [_PAST_TABLES, [_PAST_TABLE.encode(each) for each in tables]]
+        case PastTables(tables, since, until):
+            encoded = [_PAST_TABLES, [_PAST_TABLE.encode(each) for each in tables]]
+            return [*encoded, since, until] if until else encoded
         case PastVersions():
             return [_PAST_VERSIONS, value]
         case PastDifferences():
@@ -357,7 +360,7 @@ def encode_past_answer(value: PastAnswer) -> PlainValue:
 
 def decode_past_answer(data: PlainValue) -> PastAnswer:
     """Return the answer."""
-    tag, body = data
+    tag, body, *span = data
     if tag == _PAST_ITEMS:
         return PastItems([decode_stored(each) for each in body])
     if tag == _PAST_PAGE:
@@ -373,7 +376,7 @@ def decode_past_answer(data: PlainValue) -> PastAnswer:
     if tag == _PAST_CHANGES:
         changes: Changes = FEED_ANSWER.decode(body)
         return changes
-    return PastTables([_PAST_TABLE.decode(each) for each in body])
+    return PastTables([_PAST_TABLE.decode(each) for each in body], *span)
 
 
 # Change feeds

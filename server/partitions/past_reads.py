@@ -19,6 +19,7 @@ from ...materializer.history.requests import (
     OnPast,
     PastAnswer,
     PastRead,
+    PastTables,
     at_own_positions,
 )
 from ...materializer.partition import ResultPosition
@@ -33,6 +34,7 @@ from ...model.errors import (
 from ...model.lazy_dataclass import dataclass
 from ...model.sequence_numbers import first_offset_after
 from ..history.reader import PastReader
+from .known_definitions import KnownDefinitions
 from .partition_chain import DelegatingPartition
 
 DEADLINE_S: Final = 10.0
@@ -158,7 +160,25 @@ class HistoricalPartition(DelegatingPartition):
         self.feed = partition.feed
         self._worker = worker
         self._reads = reads
+        self._definitions = KnownDefinitions()
 
     def as_of(self, cut: PartitionCut, read: PastRead, done: OnPast) -> None:
-        """Read the state at a cut."""
-        _Read(self._reads, self._worker, cut, read, done).attempt()
+        """Read the state at a cut. Definitions that an earlier read found are not read again."""
+        if isinstance(read, DescribeTables) and not read.is_counted:
+            self._find_definitions(cut, read, done)
+        else:
+            _Read(self._reads, self._worker, cut, read, done).attempt()
+
+    def _find_definitions(self, cut: PartitionCut, read: DescribeTables, done: OnPast) -> None:
+        void = list(self._worker.state.voided)
+        known = self._definitions.find(cut, read.names, void)
+        if known is not None:
+            done(known, self._worker.position)
+            return
+
+        def answer(found: PastAnswer | RequestError, position: ResultPosition) -> None:
+            if isinstance(found, PastTables):
+                self._definitions.add(cut, read.names, found, void)
+            done(found, position)
+
+        _Read(self._reads, self._worker, cut, read, answer).attempt()

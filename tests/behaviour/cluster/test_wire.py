@@ -318,7 +318,7 @@ differences = st.builds(
 )
 past_reads = (
     st.builds(GetItems, st.lists(st.tuples(ids, keys, keys), max_size=3))
-    | st.builds(DescribeTables, st.lists(texts, max_size=3))
+    | st.builds(DescribeTables, st.lists(texts.filter(bool), max_size=3), st.booleans())
     | st.builds(QueryRequest, ids, st.none() | texts, keys, keys, st.none() | keys)
     | st.builds(ReadVersions, ids, keys, keys, st.none() | cuts, st.none() | pairs, ids)
     | differences
@@ -349,6 +349,7 @@ def test_answers_about_the_past_arrive_as_they_were() -> None:
         PastItems([None, (b"{}", 2)]),
         Page([b"{}"], 1, 2, b"{}", 3),
         PastTables([PastTable(definition, {7: [1, 2]})]),  # type: ignore[dict-item]  # a pair is a list then
+        PastTables([], 5, 8),
         PastVersions([ItemVersion(1, 2, 3, b"{}", b"context", [1, 2], None)], (2, 1)),
         PastVersions([ItemVersion(1, 2, 3, None, None, None, ["put", "code", None])], None),
         PastDifferences([Difference(b"p", b"", None, b"{}", 1, 2)], (1, 0)),
@@ -356,6 +357,14 @@ def test_answers_about_the_past_arrive_as_they_were() -> None:
         Changes([CHANGE], 10**26, 0, is_end=True, time=9),
     ):
         assert answer == wire.AS_OF.read_result(travelled(wire.AS_OF.result(answer)), ())
+
+
+def test_a_node_of_the_release_before_reads_the_definitions_of_tables() -> None:
+    """It takes each member for a name, and has no table without one. An answer to it has two members."""
+    cut, tag, names = travelled(wire.AS_OF.arguments(TimeCut(5), DescribeTables(["Cars"], is_counted=False)))
+
+    assert [5, 1, ["Cars", ""]] == [cut, tag, names]
+    assert 2 == len(travelled(wire.AS_OF.result(PastTables([]))))
 
 
 @given(st.dictionaries(texts, ids | st.dictionaries(ids, texts, max_size=2), max_size=3))

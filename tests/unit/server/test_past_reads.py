@@ -1,7 +1,7 @@
 """When a read of the past waits, and for how long."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,11 +15,13 @@ from foldb.materializer.history.requests import (
     DescribeTables,
     GetItems,
     PastRead,
+    PastTable,
     PastTables,
     ReadDifferences,
 )
 from foldb.model.errors import HorizonError, ServiceUnavailableError, TrimmedDataAccessError, ValidationError
 from foldb.model.sequence_numbers import number_before, sequence_number
+from foldb.model.tables import TableDefinition
 from foldb.server.partitions.past_reads import DEADLINE_S, HistoricalPartition, PastReads
 from tests.unit.materializer.fake_loop import FakeLoop
 
@@ -57,11 +59,12 @@ class FakeReader:
         self.late = late
         self.reads = 0
         self.asked: list[PastRead] = []
+        self.answer = PastTables([])
 
     def read(self, partition_id: int, cut: PartitionCut, read: Any, done: Any, void: Any = ()) -> None:
         self.reads += 1
         self.asked.append(read)
-        done(None if self.reads <= self.late else PastTables([]), Position(partition_id, 5))
+        done(None if self.reads <= self.late else self.answer, Position(partition_id, 5))
 
 
 class FakeLog:
@@ -113,6 +116,21 @@ def test_a_closed_time_and_a_folded_position_are_read_at_once() -> None:
 
     assert [(PastTables([]), Position(0, 5))] * 2 == stage.read(Position(0, 9, 3))
     assert [] == stage.worker.submitted
+
+
+def test_definitions_are_read_once() -> None:
+    """With counts they are read each time, because each cut has others."""
+    stage, bare = Stage(), DescribeTables(["T"], is_counted=False)
+    found = stage.reader.answer = PastTables([PastTable(cast(TableDefinition, None), {})], 0, 500)
+
+    stage.read(TimeCut(499), bare)
+    assert 2 == len(stage.read(TimeCut(0), bare))
+    assert [found, found] == [answer for answer, _ in stage.answers]
+    assert 1 == stage.reader.reads
+
+    stage.read(TimeCut(500), bare)
+    stage.read(TimeCut(499), DescribeTables(["T"]))
+    assert 3 == stage.reader.reads
 
 
 def test_a_barrier_closes_the_time_of_an_idle_log() -> None:

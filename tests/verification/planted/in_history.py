@@ -13,9 +13,48 @@ STORES = "tests/unit/materializer/history/test_version_store.py"
 DIFFERENCES = "tests/unit/materializer/history/test_differences.py"
 CHANGES = "tests/unit/materializer/history/test_changes.py"
 
+DEFINITIONS = "tests/unit/server/test_known_definitions.py"
 DECIDED = "tests/unit/materializer/history/test_decided_parts.py"
 
 BUGS = [
+    bug(
+        "definitions are taken for known beyond the folded records",
+        """
+@ materializer/history/version_history.py
+-        return since, min(until, pack_position(history.next_offset, 0))
++        return since, until
+""",
+        DEFINITIONS,
+    ),
+    bug(
+        "definitions are taken for known at times that are not closed",
+        """
+@ materializer/history/version_history.py
+-            return since, min(until, history.closed_before)
++            return since, until
+""",
+        DEFINITIONS,
+    ),
+    bug(
+        "a missing table is taken for known",
+        """
+@ server/partitions/known_definitions.py
+-        if self._void != void or len(found.tables) < len(names):
++        if self._void != void:
+""",
+        DEFINITIONS,
+    ),
+    bug(
+        "definitions that a void command gave are still known",
+        """
+@ server/partitions/known_definitions.py
+-        if self._void != void:
+-            self._clear()
+-            self._void = list(void)
++        self._void = list(void)
+""",
+        DEFINITIONS,
+    ),
     bug(
         "a decided transaction is missing from an instant of the past",
         """
