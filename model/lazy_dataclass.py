@@ -3,6 +3,9 @@
 `dataclasses.dataclass` compiles up to eight methods of a class when its module is imported: 0.2 ms for a class, 0.6 ms
 for a frozen one. A start imports 200 classes and calls few of these methods, so this was a third of its processor time.
 The classes and their methods are otherwise those of `dataclasses.dataclass`, and its functions accept them.
+
+mypyc applies the decorator to a class that it has compiled, and ignores the class that is returned. Members that the
+decorator sets remain, except those that the source has.
 """
 
 import dataclasses
@@ -21,11 +24,14 @@ def lazy_dataclass(
     """
 
     def decorate(cls: type[C]) -> type[C]:
-        if others or dataclasses.is_dataclass(cls) or is_compiled(cls):
+        if others or dataclasses.is_dataclass(cls):
             return dataclasses.dataclass(slots=slots, frozen=frozen, eq=eq, kw_only=kw_only, **others)(cls)
+        has_slots = slots and not is_compiled(cls)
         own = {name for name, member in vars(cls).items() if member is not None}
         cls.__doc__ = cls.__doc__ or cls.__name__  # dataclasses would make one of the signature
-        made: Any = dataclasses.dataclass(slots=slots, kw_only=kw_only, init=False, repr=False, eq=False)(cls)
+        made: Any = dataclasses.dataclass(slots=has_slots, kw_only=kw_only, init=False, repr=False, eq=False)(
+            cls
+        )
         options = {"slots": slots, "frozen": frozen}
         methods = {
             "__init__": {**options, "repr": False, "eq": False},
@@ -42,23 +48,28 @@ def lazy_dataclass(
         if frozen:
             made.__dataclass_params__.frozen = True
             made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete
-            made.__getstate__, made.__setstate__ = _state, _set_state
+            if has_slots:
+                made.__getstate__, made.__setstate__ = _state, _set_state
         return made  # type: ignore[no-any-return]
 
     return decorate
 
 
 def is_compiled(cls: type) -> bool:
-    """Return whether mypyc has compiled the class: then it keeps no type hints, and its methods cannot be replaced."""
+    """Return whether mypyc has compiled the class: then it keeps no type hints."""
     return "__mypyc_attrs__" in vars(cls)
 
 
-def _generated_later(cls: type, name: str, options: dict[str, bool]) -> Callable[..., Any]:
-    """Return a method that replaces itself by the one that dataclasses generates with these options."""
+def _generated_later(cls: type, name: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """Return a method that replaces itself by the one that dataclasses generates with these options.
+
+    It is generated for another class with the same fields, because no class derives from a compiled one.
+    """
 
     def method(*args: Any, **keywords: Any) -> Any:
-        derived = type(cls.__name__, (cls,), {"__doc__": cls.__doc__})
-        generated = vars(dataclasses.dataclass(**options)(derived))[name]
+        fields = [(each.name, each.type, each) for each in dataclasses.fields(cls)]
+        own = {"__post_init__": None} if hasattr(cls, "__post_init__") else {}
+        generated = vars(dataclasses.make_dataclass(cls.__name__, fields, namespace=own, **options))[name]
         generated.__qualname__ = f"{cls.__qualname__}.{name}"
         setattr(cls, name, generated)
         return generated(*args, **keywords)

@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import subprocess
+import sys
 from copy import copy
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 from pathlib import Path
@@ -70,6 +72,30 @@ def test_a_method_is_generated_when_it_is_first_called() -> None:
     assert _method(Size, "__init__") is not placeholders["__init__"]
     assert _method(Size, "__init__").__qualname__.endswith("Size.__init__")
     assert all(_method(Size, name) is each for name, each in placeholders.items() if name != "__init__")
+
+
+def test_a_class_of_a_hot_module_gets_its_methods_late_too() -> None:
+    """The fast build compiles it; a process of its own has called none of its methods."""
+    code = """
+from dataclasses import FrozenInstanceError
+from foldb.log.commands import Entry
+from foldb.model.tables import Projection
+for kind, values in ((Entry, (b"", 1, [])), (Projection, ("ALL",))):
+    early = {name: vars(kind)[name] for name in ("__init__", "__repr__", "__eq__")}
+    made = kind(*values)
+    late = [name for name, each in early.items() if vars(kind)[name] is not each]
+    print(late, made, made == kind(*values))
+try:
+    made.kind = "KEYS_ONLY"
+except FrozenInstanceError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [
+        "['__init__'] Entry(origin=b'', entry_number=1, commands=[], time=None, salt=None) True",
+        "['__init__'] Projection(kind='ALL', attributes=()) True",
+        "cannot assign to field 'kind'",
+    ]
 
 
 def test_instances_are_those_of_a_dataclass() -> None:

@@ -29,7 +29,7 @@ def definitions_at(records: Any) -> dict[PartitionCut, dict[str, TableDefinition
 
 
 def read(follower: Epochs, cut: PartitionCut, name: str) -> PastTables | None:
-    """Return what a history answers; None if it has not folded the cut."""
+    """Return the answer of a history; None if it has not folded the cut."""
     try:
         answer, _ = read_past(follower.history, cut, DescribeTables([name], is_counted=False), 1)
     except NotFoldedError:
