@@ -1,8 +1,10 @@
 """Measure a history: the rate at which it is folded, past reads, and its bytes on disk."""
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -42,7 +44,7 @@ _INDEX = {
 
 
 def measure(options: Options) -> None:
-    """Print rates per second of processor time, of all threads, and milliseconds of past reads."""
+    """Print the best rates per second of processor time, of all threads, and milliseconds of past reads."""
     require_valgrind()
     dice = random.Random(7)  # noqa: S311  the same load in each run
     keys = [
@@ -52,10 +54,10 @@ def measure(options: Options) -> None:
     rows = []
     with temporary_folder() as folder:
         logs.append(folder, [logs.table(), *logs.changing_puts(keys, dice)], create=True)
-        used, elapsed, follower = _follow(folder)
+        used, elapsed, follower = _least(folder, options)
         rate = f"{at_least(len(keys) / used / GOAL_PUTS, 1)} of {GOAL_PUTS:,}"
         rows.append(["puts", f"{len(keys) / used:,.0f}/s, {rate}; {len(keys) / elapsed:,.0f}/s elapsed"])
-        rows += [_in_memory(folder, len(keys)), *_reads(follower, keys), _bytes(folder, follower)]
+        rows += [_in_memory(folder, len(keys), options), *_reads(follower, keys), _bytes(folder, follower)]
     with temporary_folder() as folder:
         commands: Iterator[Command] = chain(
             [logs.table(_INDEX)], logs.changing_puts(keys[:_KEYS], dice), logs.updates(keys)
@@ -70,7 +72,7 @@ def measure(options: Options) -> None:
                 f"{count / used:,.0f}/s, {rate}; {count / elapsed:,.0f}/s elapsed",
             ]
         )
-        rows += [_in_memory(folder, count), _bytes(folder, follower)]
+        rows += [_in_memory(folder, count, options), _bytes(folder, follower)]
     show("history", ["", "figure"], rows)
     _pages(options, dice)
     past_requests.measure(options)
@@ -84,11 +86,13 @@ def _pages(options: Options, dice: random.Random) -> None:
     rows = []
     middles: dict[str, list[float]] = {"forward": [], "backward": []}
     served: dict[str, list[float]] = {"forward": [], "backward": []}
-    for versions in _COLLECTIONS:
-        if versions > options.items:
-            continue
-        keys = [("user#1", f"order#{dice.randrange(1000):04}") for _ in range(versions)]
-        with temporary_folder() as folder:
+    with ExitStack() as stack:
+        folders = {}
+        for versions in _COLLECTIONS:
+            if versions > options.items:
+                continue
+            keys = [("user#1", f"order#{dice.randrange(1000):04}") for _ in range(versions)]
+            folder = folders[versions] = stack.enter_context(temporary_folder())
             logs.append(folder, [logs.table(), *logs.changing_puts(keys, dice)], create=True)
             _, _, follower = _follow(folder)
             for name, middle in middles.items():
@@ -99,9 +103,9 @@ def _pages(options: Options, dice: random.Random) -> None:
                 middle.append(median(taken))
                 rows.append(_page(f"{versions:,} versions, {name}", taken))
             follower.close()
-            for name, taken in past_requests.pages(options, folder, dice).items():
-                served[name].append(median(taken))
-                rows.append(_page(f"{versions:,} versions, {name}, over HTTP", taken))
+        for (versions, name), taken in past_requests.pages(options, folders, dice).items():
+            served[name].append(median(taken))
+            rows.append(_page(f"{versions:,} versions, {name}, over HTTP", taken))
     for name, (_, *several) in middles.items():
         if several:
             growth = f"{max(several) / min(several):.2f}"
@@ -161,8 +165,22 @@ def _follow(folder: Path) -> tuple[float, float, Epochs]:
     return time.process_time() - used, time.perf_counter() - start, follower
 
 
-def _in_memory(folder: Path, count: int) -> list[str]:
-    """Return the rate of the same fold without versions, which bounds that of a history."""
-    state, start = PartitionState(), time.process_time()
-    refold(state, LocalLog.open_reader(folder / "data").read(0))
-    return ["the same fold in memory", f"{count / (time.process_time() - start):,.0f}/s"]
+def _least(folder: Path, options: Options) -> tuple[float, float, Epochs]:
+    """Fold a log several times; return the least processor time and elapsed time, and the last history."""
+    used, elapsed, follower = _follow(folder)
+    for _ in range(options.rounds - 1):
+        follower.close()
+        shutil.rmtree(folder / "history")
+        used_again, elapsed_again, follower = _follow(folder)
+        used, elapsed = min(used, used_again), min(elapsed, elapsed_again)
+    return used, elapsed, follower
+
+
+def _in_memory(folder: Path, count: int, options: Options) -> list[str]:
+    """Return the best rate of the same fold without versions, which bounds that of a history."""
+    used = []
+    for _ in range(options.rounds):
+        state, start = PartitionState(), time.process_time()
+        refold(state, LocalLog.open_reader(folder / "data").read(0))
+        used.append(time.process_time() - start)
+    return ["the same fold in memory", f"{count / min(used):,.0f}/s"]

@@ -4,9 +4,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
@@ -29,6 +28,7 @@ GOAL_RESTORE_S = 3
 _VERSIONS_PER_ITEM = 10
 _PER_COLLECTION = 100
 _REQUESTS = 500
+_IN_A_TURN = 25
 _EPOCHS = 32  # more than there are in the half of the log that is read
 _RESTORES = ("first, which starts a history", "second")
 _PARTITIONS = {1: "one partition", 4: "four partitions"}
@@ -70,21 +70,33 @@ def measure(options: Options) -> None:
     show("instructions of the server a put, 32 connections", ["", "figure"], [_instructions(options)])
 
 
-def pages(options: Options, folder: Path, dice: random.Random) -> dict[str, list[float]]:
-    """Return the milliseconds of pages of 100 items of a folder's first collection, in each direction."""
-    positions = LocalLog.open_reader(folder / "data").end(0)
-    with running(_FOLLOWED, options.port, folder) as server, Client(server.url) as client:
-        for nth in range(_EPOCHS, 0, -1):  # the first read of an epoch may build it
-            _await_history(client, (positions - 1) * (_EPOCHS + nth) // (2 * _EPOCHS))
+def pages(
+    options: Options, folders: Mapping[int, Path], dice: random.Random
+) -> dict[tuple[int, str], list[float]]:
+    """Return the milliseconds of pages of 100 items of the first collections of folders, in each direction.
 
-        def query(*, forward: bool) -> dict[str, Any]:
-            table = f"orders@{dice.randrange(positions // 2, positions)}"
-            return _query(table, "user#1") | {"ScanIndexForward": forward}
+    A server of each folder answers some requests in turn, so that all share the load of the machine.
+    """
+    taken: dict[tuple[int, str], list[float]] = {}
+    with ExitStack() as stack:
+        servers = []
+        for place, (versions, folder) in enumerate(folders.items()):
+            server = stack.enter_context(running(_FOLLOWED, options.port + place, folder))
+            client = stack.enter_context(Client(server.url))
+            positions = LocalLog.open_reader(folder / "data").end(0)
+            for nth in range(_EPOCHS, 0, -1):  # the first read of an epoch may build it
+                _await_history(client, (positions - 1) * (_EPOCHS + nth) // (2 * _EPOCHS))
+            servers.append((versions, client, positions))
+        for _ in range(_REQUESTS // _IN_A_TURN):
+            for versions, client, positions in servers:
+                for name, forward in (("forward", True), ("backward", False)):
 
-        return {
-            name: _timed(client, "Query", partial(query, forward=forward), _REQUESTS)
-            for name, forward in (("forward", True), ("backward", False))
-        }
+                    def query(positions: int = positions, forward: bool = forward) -> dict[str, Any]:
+                        table = f"orders@{dice.randrange(positions // 2, positions)}"
+                        return _query(table, "user#1") | {"ScanIndexForward": forward}
+
+                    taken.setdefault((versions, name), []).extend(_timed(client, "Query", query, _IN_A_TURN))
+    return taken
 
 
 def _await_history(client: Client, position: int) -> None:
