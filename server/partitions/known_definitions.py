@@ -16,7 +16,7 @@ from ...materializer.history.history import PartitionCut, TimeCut
 from ...materializer.history.requests import PastTables
 from ...materializer.history.version_keys import pack_position
 
-SPANS_KEPT: Final = 1000
+SPANS_KEPT: Final = 256
 """The most spans. A partition has about one for each epoch and combination of tables that is read."""
 _SINCE: Final = attrgetter("since")
 
