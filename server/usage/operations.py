@@ -5,6 +5,7 @@
 The durations of a second are kept as they are, because a list takes one in a tenth of the time of a histogram.
 """
 
+import collections
 from collections.abc import Container
 from typing import Final
 
@@ -40,8 +41,9 @@ class Latencies:
             return
         each = [int(seconds * _US) for seconds in self.durations]
         self.durations.clear()
-        for us in each:
-            self.counts[min(max((us - 1).bit_length() - _FIRST_BITS, 0), len(BUCKETS))] += 1
+        # Every second, for all requests of the second: a loop of Python over them took twice as long.
+        for bits, count in collections.Counter(map(int.bit_length, [us - 1 for us in each])).items():
+            self.counts[min(max(bits - _FIRST_BITS, 0), len(BUCKETS))] += count
         settled = Statistics(sum(each), len(each), min(each), max(each))
         self.sum_us += settled.sum
         self._minute = settled if self._minute is None else merged((self._minute, settled))
