@@ -68,7 +68,9 @@ def _generated_later(cls: type, name: str, options: dict[str, Any]) -> Callable[
 
     def method(*args: Any, **keywords: Any) -> Any:
         fields = [(each.name, each.type, each) for each in dataclasses.fields(cls)]
-        own = {"__post_init__": None} if hasattr(cls, "__post_init__") else {}
+        own: dict[str, Any] = {"__doc__": cls.__name__}  # dataclasses would make one of the signature
+        if hasattr(cls, "__post_init__"):
+            own["__post_init__"] = None
         generated = vars(dataclasses.make_dataclass(cls.__name__, fields, namespace=own, **options))[name]
         generated.__qualname__ = f"{cls.__qualname__}.{name}"
         setattr(cls, name, generated)
