@@ -246,8 +246,8 @@ class _Opening:
                 self._reply.error(ValidationError(f"{self._past.text}: {error}"))
                 return
             cuts, sources = Cuts(positions, 0), list(positions)
-        needs_time = cuts.positions and len(cuts.positions) < count
-        is_counted = self._is_described or bool(needs_time)
+        needs_time = 0 < len(cuts.positions) < count  # for the partitions that are not named
+        is_counted = self._is_described or needs_time
         self._describe(sources, cuts, partial(self._on_definitions, cuts), is_counted=is_counted)
 
     def _on_definitions(self, cuts: Cuts, found: list[PastTables], position: ResultPosition) -> None:
