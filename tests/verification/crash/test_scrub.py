@@ -42,6 +42,11 @@ def folder(written: Path, tmp_path: Path) -> Path:
     return shutil.copytree(written, tmp_path / "data")
 
 
+def readable(snapshots: Snapshots, offset: int) -> bool:
+    """Return whether a snapshot is still there and whole. A scrub may remove it at any time."""
+    return snapshots.fault(offset) is None and snapshots.path(offset).exists()
+
+
 def until(condition: Callable[[], Any]) -> None:
     """Wait until the condition holds. A scrub has a low priority, so it may take long."""
     until_within(condition, 180)
@@ -103,7 +108,7 @@ def test_a_damaged_snapshot_is_replaced(folder: Path) -> None:
     snapshots = Snapshots(folder, SystemFilesystem())
     with Process(folder, *OPTIONS, "200ms") as server:
         flip(path, path.stat().st_size // 2)
-        until(lambda: snapshots.offsets() and snapshots.fault(snapshots.offsets()[0]) is None)
+        until(lambda: any(readable(snapshots, offset) for offset in snapshots.offsets()))
         begun = scrubbed(server.url)
         until(lambda: scrubbed(server.url) > begun)
         until(lambda: damaged(server.url)["snapshot"] == 0)
