@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from foldb.log.local.filesystem import SystemFile
-from foldb.log.local.log import LocalLog, WriterThread
+from foldb.log.local import disk_process
+from foldb.log.local.disk_process import DiskProcess
+from foldb.log.local.log import LocalLog
 from foldb.log.local.writer import Writer
 from foldb.materializer import worker
 from foldb.materializer.gc_tuning import short_pauses
@@ -42,11 +43,11 @@ _PUTS_A_SECOND = 250
 class _Hook(NamedTuple):
     """A stage that ends when a function is called, or when it returns.
 
-    A stage whose function passes the put to the other thread ends at its call: that thread may begin before it returns.
+    The answer of the disk process ends its stage when the loop begins to read it.
     """
 
     stage: str
-    thread: str
+    place: str
     owner: Any
     name: str
     at_return: bool = False
@@ -59,15 +60,13 @@ _HOOKS: Final = (
     _Hook("body: parse, validate, size, canonical bytes", "loop", Worker, "submit"),
     _Hook("next turn of the loop", "loop", Worker, "_append_queued"),
     _Hook("entry: make", "loop", LocalLog, "append"),
-    _Hook("entry: encode", "loop", WriterThread, "run"),
-    _Hook("queue, hop to the writer's thread", "writer", LocalLog, "_commit"),
-    _Hook("block: chain, hash", "writer", Writer, "_blocks", True),
-    _Hook("write to the page cache", "writer", SystemFile, "sync"),
-    _Hook("fdatasync", "writer", SystemFile, "sync", True),
-    _Hook("check names", "writer", Writer, "check", True),
-    _Hook("write `mark`, publish", "writer", Writer, "_publish", True),
-    _Hook("hand the result over", "writer", LocalLog, "_complete"),
-    _Hook("hop to the loop", "loop", Worker, "entry_appended"),
+    _Hook("entry: encode", "loop", LocalLog, "_begin_outside"),
+    _Hook("block: chain, hash", "loop", Writer, "blocks_of", True),
+    _Hook("send to the disk process", "loop", DiskProcess, "write", True),
+    _Hook("two hops, write, fdatasync", "disk process", DiskProcess, "wait"),
+    _Hook("check names", "loop", Writer, "check", True),
+    _Hook("send `mark`, publish", "loop", Writer, "_publish", True),
+    _Hook("hand the result over", "loop", Worker, "entry_appended"),
     _Hook("fold", "loop", worker, "fold_record", True),
     _Hook("outcome, answer", "loop", Connection, "answer"),
 )
@@ -89,11 +88,15 @@ def measure(options: Options) -> None:
             server.clear()
             spans = client.send(puts)
         calls = server.clear()
-    times = [[span.began, *row, span.ended] for span, row in zip(spans, calls, strict=True)]
-    stages = [*((hook.stage, hook.thread) for hook in _HOOKS), (_RECEIVE, "client")]
+    times = [
+        [span.began, *row, span.ended]
+        for span, row in zip(spans, calls, strict=True)
+        if len(row) == len(_HOOKS)  # now and then the thread has the writer
+    ]
+    stages = [*((hook.stage, hook.place) for hook in _HOOKS), (_RECEIVE, "client")]
     rows = [
-        [stage, thread, *_figures([row[place + 1] - row[place] for row in times])]
-        for place, (stage, thread) in enumerate(stages)
+        [stage, where, *_figures([row[nth + 1] - row[nth] for row in times])]
+        for nth, (stage, where) in enumerate(stages)
     ]
     rows.append(["a put", "", *_figures([row[-1] - row[0] for row in times])])
     show(f"stages of a lone put, {puts:,} puts", ["microseconds", "in", "lowest decile", "median"], rows)
@@ -157,9 +160,9 @@ class _Stages:
             setattr(hook.owner, hook.name, self._hooked(place, function, at_return=hook.at_return))
 
     def take(self) -> list[list[int]]:
-        """Return the rows of the puts that passed every hook in order, and forget them."""
+        """Return the rows of the puts since the last call; a whole row has passed every hook in order."""
         rows, self._rows = self._rows, []
-        return [row for row in rows if len(row) == len(_HOOKS)]
+        return rows
 
     def _hooked(self, place: int, function: Callable[..., Any], *, at_return: bool) -> Callable[..., Any]:
         clock = time.perf_counter_ns
@@ -184,6 +187,7 @@ class _Stages:
 
 
 async def _serve(path: Path, port: int) -> None:
+    disk_process.STARTS_AFTER = 1
     stages, loop = _Stages(), asyncio.get_running_loop()
     serving = Serving(Settings(path=path, port=port), loop)
     await serving.start()

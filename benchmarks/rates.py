@@ -32,9 +32,11 @@ GOALS: dict[str, dict[str, dict[str, float]]] = {
     },
 }
 GOAL_CONNECTIONS = 32
+_MIXED = "mixed"
 BATCH = 25
 NAMES = {
     "put": "PutItem",
+    _MIXED: "PutItem, half of the connections get",
     "get": "GetItem",
     "update": "conditional UpdateItem",
     "query": "Query of 20",
@@ -49,7 +51,11 @@ def measure(options: Options) -> None:
         servers = _start(stack, options)
         for connections in options.connections:
             _compare(
-                f"{connections} connections", ("put", "get", "update", "query"), servers, options, connections
+                f"{connections} connections",
+                ("put", "get", "update", "query", _MIXED),
+                servers,
+                options,
+                connections,
             )
 
 
@@ -102,11 +108,18 @@ def _medians(
     found: dict[str, list[load.Rate]] = {name: [] for name in servers}
     for _ in range(options.rounds):
         for name, server in servers.items():
-            rate = load.rate(
-                server.url, operation, keys=options.keys, seconds=options.seconds, connections=connections
-            )
-            found[name].append(rate)
+            found[name].append(_rate(operation, server, options, connections))
     return {name: load.median(rates) for name, rates in found.items()}
+
+
+def _rate(operation: str, server: Running, options: Options, connections: int) -> load.Rate:
+    if operation != _MIXED:
+        return load.rate(
+            server.url, operation, keys=options.keys, seconds=options.seconds, connections=connections
+        )
+    half = (connections + 1) // 2
+    with load.under_way(server.url, "get", keys=options.keys, connections=half):
+        return load.rate(server.url, "put", keys=options.keys, seconds=options.seconds, connections=half)
 
 
 def _rows(operation: str, rates: dict[str, load.Rate], connections: int) -> Iterator[list[str]]:

@@ -303,7 +303,7 @@ class SystemFilesystem:
 
     def lock_folder(self) -> bool:
         try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _NO_FOLDER_LOCKS:
                 return False
@@ -313,16 +313,17 @@ class SystemFilesystem:
     def is_in_place(self) -> bool:
         assert self._absolute_root is not None, "no folder is held"
         try:
-            return _identity(os.stat(self._absolute_root)) == _identity(os.fstat(self._held))
+            return _identity(os.stat(self._absolute_root)) == _identity(os.fstat(self.held))
         except OSError:
             return False
 
     def close(self) -> None:
-        held, self._descriptor = self._held, -1  # a later call fails, and reaches no other file
+        held, self._descriptor = self.held, -1  # a later call fails, and reaches no other file
         os.close(held)
 
     @property
-    def _held(self) -> int:
+    def held(self) -> int:
+        """The descriptor of the held folder."""
         assert self._descriptor is not None, "no folder is held"
         return self._descriptor
 

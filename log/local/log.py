@@ -6,6 +6,13 @@
 
 Encoding, folding and responses stay on the owner's loop. The thread chains hashes, writes and syncs, mostly outside
 Python. One sequence of segments holds all partitions, so one sync commits all pending appends.
+
+A log that writes much has a disk process (disk_process.py), which writes and syncs in place of the thread:
+
+    append   ── encode ──► queue, blocks ──► one write, one sync
+    callback ◄─────────────────────────────┘
+
+The thread keeps the rest: segments, zeros, checks, a full disk, failures. One of both has the writer at a time.
 """
 
 import logging
@@ -15,21 +22,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
 from ...model.errors import AppendUnknownError, LogError, LogFullError
 from ..codec import encode_entry
 from ..commands import LEVEL, Entry, Record
 from ..log import AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
 from . import recovery
+from .disk_process import MOST_BYTES, Done
 from .displaced import DisplacedError, take_back
-from .filesystem import Filesystem, SystemFilesystem
+from .durable_position import DurablePosition
+from .filesystem import File, Filesystem, SystemFilesystem
 from .foundation import Foundation, mend, name_head, remove_before
 from .history import FolderLog
 from .reader import LogReader
 from .recovery import Cut
-from .writer import Append, Fsync, Writer
+from .writer import Append, Fsync, Group, Writer, size_of
 
 SEGMENT_BYTES: Final = 32 << 20
 INTERVAL_SECONDS: Final = 0.1
@@ -52,6 +62,43 @@ class Background(Protocol):
         ...
 
 
+class DiskWriter(Protocol):
+    """Writes and syncs in place of the writer's thread (disk_process.py), or a substitute of a test."""
+
+    @property
+    def starts_after(self) -> int:
+        """The number of groups that the thread writes before `start`."""
+        ...
+
+    def start(self, folder: Filesystem, lock: File) -> None:
+        """Start, in the writer's thread.
+
+        Raises:
+            OSError: The system has no room for another process.
+        """
+        ...
+
+    def attach(self, ended: Callable[[], None]) -> None:
+        """Begin to work for the owner's loop. `ended` is called there if this ends by itself."""
+        ...
+
+    def write(self, file: File, position: int, data: bytes, done: Done) -> None:
+        """Write and sync, and call `done` on the owner's loop."""
+        ...
+
+    def write_mark(self, file: File, mark: DurablePosition) -> None:
+        """Write the durable position, after everything before."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for the end of a write, and call its `done`."""
+        ...
+
+    def close(self) -> None:
+        """Release everything after all writes."""
+        ...
+
+
 class LocalLog(FolderLog):
     """A log in a folder. Opens the folder's log, or creates one.
 
@@ -65,6 +112,7 @@ class LocalLog(FolderLog):
             is full or the log is closed (`never`).
         create: Whether to create a log if the folder has none.
         first: The first entry of each partition of a new log that continues the history of another.
+        disk_writer: Writes and syncs outside this process in mode `always`; None if the thread does.
 
     Raises:
         LogLockedError, CorruptionError, ForeignLogError, NewerVersionError, LogError: See recovery.py.
@@ -87,6 +135,7 @@ class LocalLog(FolderLog):
         first: Sequence[Entry] | None = None,
         disk: Filesystem | None = None,
         background: Background | None = None,
+        disk_writer: DiskWriter | None = None,
     ) -> None:
         self._folder = Path(path)
         self._clock = clock
@@ -99,6 +148,13 @@ class LocalLog(FolderLog):
         self._is_moved = False
         self._displaced: DisplacedError | None = None
         self._unsaved: list[Append] = []  # appends of a displaced segment without a side file
+        self._disk_writer = disk_writer if fsync == "always" else None
+        self._has_attached = False
+        self._is_outside = False  # the disk writer has a group
+        self._writing = threading.Lock()  # held by who uses the writer
+        self._thread_waits = False  # for that
+        self._unsettled: Callable[[], None] | None = None  # the first task of the thread
+        self._groups = 0
         note = b"pid %d\n" % os.getpid()
         self.disk, self._lock = recovery.lock(disk or SystemFilesystem(), self._folder, note)
         disk = self.disk
@@ -145,7 +201,10 @@ class LocalLog(FolderLog):
             self._complete(callback, LogError("the log is closed"))
             return
         self._waiting.append(Append(partition, encode_entry(entry), self._clock(), callback))
-        self._background.run(self._commit)
+        if not self._has_attached:
+            self._background.run(self._commit)
+        elif not self._is_outside:
+            self._begin_outside()
 
     def read(self, partition: int, start: int = 0) -> Iterator[Record]:
         return self._history.read(partition, start, self._writer.durable.limit)
@@ -177,7 +236,8 @@ class LocalLog(FolderLog):
 
         def work() -> None:
             try:
-                removed: int | Exception = self._trim(foundation)
+                with self._alone():
+                    removed: int | Exception = self._trim(foundation)
             except (OSError, ValueError, LogError) as error:
                 removed = error
             self._deliver(lambda: callback(removed))
@@ -193,7 +253,11 @@ class LocalLog(FolderLog):
         if self._closed:
             return
         self._closed = True
+        while self._is_outside and self._disk_writer is not None:
+            self._disk_writer.wait()
         self._background.close()
+        if self._disk_writer is not None:
+            self._disk_writer.close()
         try:
             if self._displaced is not None:
                 raise self._displaced
@@ -215,33 +279,151 @@ class LocalLog(FolderLog):
         self._lock.close()
         self.disk.close()
 
+    # With a disk writer, on the owner's loop
+
+    def _begin_outside(self) -> None:
+        """Write all pending appends outside, or in the background if the writer has other work or may not write."""
+        disk_writer, writer = self._disk_writer, self._writer
+        if disk_writer is not None and not self._thread_waits and self._writing.acquire(blocking=False):
+            size = size_of(self._waiting)
+            if not size:
+                self._writing.release()  # the thread has taken them
+                return
+            if self._is_sound() and size <= MOST_BYTES and writer.has_room(size):
+                group = self._take_waiting()
+                blocks = writer.blocks_of(group)
+                self._is_outside = True
+                disk_writer.write(
+                    writer.file,
+                    blocks.position,
+                    blocks.data,
+                    lambda result: self._end_outside(group, blocks, result),
+                )
+                return
+            self._writing.release()
+        self._background.run(self._commit)
+
+    def _end_outside(self, group: list[Append], blocks: Group, result: int | None) -> None:
+        """Acknowledge a group that is durable, and begin the next one; leave all else to the background."""
+        results: list[Appended] = []
+        if result is None:
+            self._waiting.extendleft(reversed(group))  # to be written again, the same bytes to the same place
+        elif result:
+            error = OSError(result, os.strerror(result))
+            self._unsettled = lambda: self._settle(group, lambda: self._give_up(error))
+        else:
+            results = self._end(group, blocks)
+        has_other_work = not results or self._writer.needs_filling()
+        self._is_outside = False
+        self._writing.release()
+        if has_other_work:
+            self._background.run(self._commit)
+        elif self._waiting:
+            self._begin_outside()
+        if results:
+            for append, appended in zip(group, results, strict=True):
+                if self._closed:
+                    self._complete(append.callback, appended)
+                else:
+                    append.callback(appended)
+
+    def _end(self, group: list[Append], blocks: Group) -> list[Appended]:
+        """Make a durable group part of the log; [] if that failed, which the background reports."""
+        try:
+            return self._writer.end(blocks)
+        except (OSError, DisplacedError) as error:
+            failure = error
+        self._unsettled = lambda: self._fail(failure, group)
+        return []
+
+    def _is_sound(self) -> bool:
+        return not self._is_full and self._failure is None and self._displaced is None
+
+    def _attach(self) -> None:
+        if self._disk_writer is not None and not self._closed:
+            self._disk_writer.attach(self._detach)
+            self._has_attached = True
+            self._background.run(self._hand_over_marks)
+
+    def _detach(self) -> None:
+        """Continue without a disk writer, which has ended by itself."""
+        logger.warning(
+            "the disk process of the log in %s has ended; writes continue without it", self._folder
+        )
+        self._has_attached, self._disk_writer = False, None
+        self._background.run(self._take_back_marks)
+
     # The methods below run in the background.
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use the writer alone, after the end of a group that is outside."""
+        self._thread_waits = True
+        with self._writing:
+            self._thread_waits = False
+            unsettled, self._unsettled = self._unsettled, None
+            if unsettled is not None:
+                unsettled()
+            yield
 
     def _commit(self) -> None:
         """Write all pending appends. Every append schedules this once, so a call often finds none."""
+        with self._alone():
+            group = self._take_waiting()
+            if group:
+                self._settle(group, lambda: self._writer.commit(group))
+            if self._is_sound():
+                self._writer.fill_ahead()
+
+    def _take_waiting(self) -> list[Append]:
         group: list[Append] = []
         while self._waiting:
             group.append(self._waiting.popleft())
-        if not group:
-            return
+        return group
+
+    def _settle(self, group: list[Append], commit: Callable[[], Sequence[Appended]]) -> None:
+        """Commit a group, and answer its appends."""
         try:
-            results = self._write(group)
+            results = self._write(group, commit)
         except Exception as error:
             self._fail(error, group)
             return
         for append, result in zip(group, results, strict=True):
             self._complete(append.callback, result)
-        if not self._is_full:
-            self._writer.fill_ahead()
+        self._groups += 1
+        if self._disk_writer is not None and self._groups == self._disk_writer.starts_after:
+            self._start(self._disk_writer)
 
-    def _write(self, group: list[Append]) -> Sequence[Appended | LogError]:
+    def _give_up(self, error: OSError) -> NoReturn:
+        raise self._writer.failed(error)
+
+    def _start(self, disk_writer: DiskWriter) -> None:
+        try:
+            disk_writer.start(self.disk, self._lock)
+        except OSError as error:
+            logger.warning("cannot start the disk process of the log, which continues without it: %s", error)
+        else:
+            self._deliver(self._attach)
+
+    def _hand_over_marks(self) -> None:
+        with self._alone():
+            if self._disk_writer is not None:
+                self._writer.write_marks_by(self._disk_writer.write_mark)
+
+    def _take_back_marks(self) -> None:
+        with self._alone():
+            self._writer.write_marks_by(None)
+
+    def _write(
+        self, group: list[Append], commit: Callable[[], Sequence[Appended]]
+    ) -> Sequence[Appended | LogError]:
         """Write the group, or refuse it if the disk is full. Only the first refusal is logged."""
         if self._displaced is not None:
             raise self._displaced
         if self._failure is not None:
             raise self._failure
         try:
-            results = self._writer.commit(group)
+            results = commit()
         except LogFullError as error:
             if not self._is_full:
                 logger.warning("%s; until then writes are refused", error)
@@ -265,6 +447,10 @@ class LocalLog(FolderLog):
 
     def maintain(self) -> None:
         """Sync in mode `interval`, and check that the log's files still have their names."""
+        with self._alone():
+            self._maintain()
+
+    def _maintain(self) -> None:
         if self._displaced is not None:
             self._save_displaced(self._displaced)
             return

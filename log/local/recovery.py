@@ -10,6 +10,8 @@ sync the system may show pages that the disk does not hold: to read them proves 
 
 import json
 import logging
+import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +32,10 @@ from .writer import LOCK_NAME, NO_SPACE
 ADDRESS_NAME: Final = "server.json"
 # Names that a data folder may hold before it has a log. A folder with other files and without a log is refused.
 NEIGHBOURS: Final = (LOCK_NAME, ADDRESS_NAME, "lost+found", ".gitignore")
+
+# A killed process leaves its locks to its disk process for the time of a write and a sync.
+_TRIES: Final = 500
+_PAUSE_S: Final = 0.01
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +73,17 @@ def lock(disk: Filesystem, folder: Path, note: bytes, *, is_copy: bool = False) 
         LogLockedError: Another process writes to the folder.
         LogError: The folder holds other files and no log.
     """
+    for _ in range(_TRIES):
+        try:
+            return _lock(disk, folder, note, is_copy=is_copy)
+        except LogLockedError:
+            if not _writer_has_ended(disk, folder):
+                raise
+        time.sleep(_PAUSE_S)  # its disk process writes its last group
+    return _lock(disk, folder, note, is_copy=is_copy)
+
+
+def _lock(disk: Filesystem, folder: Path, note: bytes, *, is_copy: bool) -> tuple[HeldFolder, File]:
     held = _hold(disk, folder)
     try:
         names = held.names(folder)
@@ -96,6 +113,18 @@ def _hold(disk: Filesystem, folder: Path) -> HeldFolder:
         return disk.hold(folder)
     except NotADirectoryError:
         raise LogError(f"{folder} is a file, not a folder: name another folder for the data") from None
+
+
+def _writer_has_ended(disk: Filesystem, folder: Path) -> bool:
+    """Return whether the process that the file `lock` names does not exist any more."""
+    try:
+        _, pid = read_all(disk, folder / LOCK_NAME).split()
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):
+        pass
+    return False
 
 
 def _holder(disk: Filesystem, folder: Path) -> str:

@@ -16,7 +16,7 @@ segment gets a successor and when the log is closed.
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -39,6 +39,7 @@ FILL_LEAST: Final = 64 << 10
 FILL_MOST: Final = 4 << 20
 LOCK_NAME: Final = "lock"
 
+MarkWriter: TypeAlias = Callable[[File, DurablePosition], None]
 Fsync: TypeAlias = Literal["always", "interval", "never"]
 
 
@@ -52,12 +53,27 @@ class Append:
     callback: AppendCallback
 
 
+def size_of(group: Iterable[Append]) -> int:
+    """Return the bytes that the blocks of a group take at most."""
+    return sum(len(append.body) + segment.BLOCK_BYTES for append in group)
+
+
 @dataclass(frozen=True, slots=True)
 class Durable:
     """The readable end of the log: entries that are acknowledged, or durable and about to be."""
 
     limit: Limit
     ends: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The blocks of a group of appends, to be written at `position`, and the end of the log after them."""
+
+    position: int
+    data: bytes
+    chain: Chain
+    appended: list[Appended]
 
 
 class Writer:
@@ -87,6 +103,17 @@ class Writer:
         self._segment_bytes = segment_bytes
         self._file: File = disk.open(history.path(self._header))
         self._mark = open_mark(disk, self._folder)
+        self._mark_writer: MarkWriter | None = None
+        self._publish()
+
+    @property
+    def file(self) -> File:
+        """The file of the segment that is written to."""
+        return self._file
+
+    def write_marks_by(self, write: MarkWriter | None) -> None:
+        """Let this function write the durable position from now on, or this writer itself."""
+        self._mark_writer = write
         self._publish()
 
     def commit(self, group: Sequence[Append]) -> list[Appended]:
@@ -98,27 +125,53 @@ class Writer:
             OSError: The state of the log is unknown. This process must not write to it again.
         """
         try:
-            self._make_room(sum(len(append.body) + segment.BLOCK_BYTES for append in group))
-            chain = self._chain.copy()
-            appended, data = self._blocks(group, chain)
-            write_all(self._file, self._position, data)
+            self._make_room(size_of(group))
+            blocks = self.blocks_of(group)
+            write_all(self._file, blocks.position, blocks.data)
             if self._fsync == "always":
                 self._file.sync()
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            failure = self.failed(error)
+            if failure is error:
                 raise
-            self._undo_write()
-            raise LogFullError(
-                f"no space left for the log in {self._folder}: make room, then writes succeed"
-            ) from error
-        self._chain = chain
-        self._position += len(data)
+            raise failure from error
+        return self.end(blocks)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a group of this size (`size_of`) needs no new segment."""
+        return not self._is_full(size) and self._header.fingerprint == CURRENT
+
+    def blocks_of(self, group: Sequence[Append]) -> Group:
+        """Return the blocks of a group, for which the segment has room. They are not part of the log until `end`."""
+        chain = self._chain.copy()
+        appended, data = self._blocks(group, chain)
+        return Group(self._position, data, chain, appended)
+
+    def end(self, group: Group) -> list[Appended]:
+        """Make a group part of the log that is written, and in mode `always` synced.
+
+        Raises:
+            DisplacedError, OSError: See `commit`.
+        """
+        self._chain = group.chain
+        self._position += len(group.data)
         self._filled = max(self._filled, self._position)
         if self._fsync == "always":
             self._synced = self._position
         self.check()
         self._publish()
-        return appended
+        return group.appended
+
+    def failed(self, error: OSError) -> Exception:
+        """Return the error of a group whose write or sync failed. If the disk is full, the write is undone.
+
+        Raises:
+            OSError: The write to a full disk could not be undone.
+        """
+        if error.errno not in NO_SPACE:
+            return error
+        self._undo_write()
+        return LogFullError(f"no space left for the log in {self._folder}: make room, then writes succeed")
 
     def check(self) -> None:
         """Check that the segment and the file `lock` still have their names in the folder.
@@ -147,18 +200,28 @@ class Writer:
         name = segment.name(self._header.chain.sequence)
         return save(self._disk, self._folder, name, self._file.read(0, self._position))
 
+    def needs_filling(self) -> bool:
+        """Return whether few zeros are left after the end."""
+        enough = self._fill_step() // 4
+        return self._fills and self._filled - self._position <= enough and self._filled < self._fill_target()
+
     def fill_ahead(self) -> None:
         """Write zeros after the end if few are left there. Errors are ignored until the next segment."""
-        step = min(FILL_MOST, max(FILL_LEAST, self._position))
-        target = min(self._position + step, self._segment_bytes)
-        if not self._fills or self._filled - self._position > step // 4 or target <= self._filled:
+        if not self.needs_filling():
             return
+        target = self._fill_target()
         try:
             write_all(self._file, self._filled, bytes(target - self._filled))
         except OSError:
             self._fills = False  # until the next segment: the remaining space is for records
         else:
             self._filled = target
+
+    def _fill_step(self) -> int:
+        return min(FILL_MOST, max(FILL_LEAST, self._position))
+
+    def _fill_target(self) -> int:
+        return min(self._position + self._fill_step(), self._segment_bytes)
 
     def finish(self) -> None:
         """Sync the segment, and cut the zeros at its end.
@@ -213,9 +276,11 @@ class Writer:
 
     def _make_room(self, size: int) -> None:
         """Begin a new segment if this one has records and would grow too large, or has an older schema."""
-        full = self._position + size > self._segment_bytes and self._position > self._header.size
-        if full or self._header.fingerprint != CURRENT:
+        if not self.has_room(size):
             self._roll()
+
+    def _is_full(self, size: int) -> bool:
+        return self._position + size > self._segment_bytes and self._position > self._header.size
 
     def _roll(self) -> None:
         # Every segment but the last is durable and complete in every mode, so damage in it is never a torn write.
@@ -244,5 +309,6 @@ class Writer:
     def _publish(self) -> None:
         sequence = self._header.chain.sequence
         if self._mark:
-            write_mark(self._mark, DurablePosition(sequence, self._position, self._synced))
+            write = self._mark_writer or write_mark
+            write(self._mark, DurablePosition(sequence, self._position, self._synced))
         self.durable = Durable(Limit(sequence, self._position), tuple(self._chain.ends))

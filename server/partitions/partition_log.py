@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from ...log.local import LocalLog
+from ...log.local.disk_process import DiskProcess
 from ...log.log import Log
 from ...log.memory_log import MemoryLog
+from ...materializer.os_process import helper_environment
 from ...model.errors import FoldbError
 from ..settings import Settings
 
@@ -47,6 +49,7 @@ def open_log(
         segment_bytes=settings.segment_bytes,
         limits=settings.limits,
         partitions=partitions,
+        disk_writer=DiskProcess(loop.add_reader, loop.remove_reader, helper_environment()),
     )
     return _checked(settings, log)
 

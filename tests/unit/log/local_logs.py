@@ -7,7 +7,9 @@ from typing import Any
 
 from foldb.log.commands import Entry, Put
 from foldb.log.local import LocalLog
-from foldb.log.local.filesystem import Filesystem
+from foldb.log.local.disk_process import Done
+from foldb.log.local.durable_position import DurablePosition, write_mark
+from foldb.log.local.filesystem import File, Filesystem, write_all
 from foldb.log.local.reader import LogReader
 from foldb.log.log import Appended, Log
 from foldb.model.errors import LogError
@@ -21,8 +23,50 @@ FIRST = FOLDER / "00000000000000000000.avro"
 class Inline:
     """The writer's thread without the thread."""
 
+    def __init__(self) -> None:
+        self._jobs: list[Callable[[], None]] = []
+
     def run(self, job: Callable[[], None]) -> None:
-        job()
+        """Run the job now, or after the one that runs it."""
+        self._jobs.append(job)
+        if len(self._jobs) > 1:
+            return
+        try:
+            while self._jobs:
+                self._jobs[0]()
+                self._jobs.pop(0)
+        finally:
+            self._jobs.clear()
+
+    def close(self) -> None:
+        pass
+
+
+class InlineDiskWriter:
+    """A disk process without the process. It starts with the second entry."""
+
+    starts_after = 1
+
+    def start(self, folder: Filesystem, lock: File) -> None:
+        pass
+
+    def attach(self, ended: Callable[[], None]) -> None:
+        pass
+
+    def write(self, file: File, position: int, data: bytes, done: Done) -> None:
+        try:
+            write_all(file, position, data)
+            file.sync()
+        except OSError as error:
+            done(error.errno)
+        else:
+            done(0)
+
+    def write_mark(self, file: File, mark: DurablePosition) -> None:
+        write_mark(file, mark)
+
+    def wait(self) -> None:
+        raise AssertionError("each write ends at once")
 
     def close(self) -> None:
         pass
@@ -42,9 +86,15 @@ class Held:
             self._jobs.pop(0)()
 
 
+has_disk_writer = False
+"""Whether `open_log` opens logs with a disk writer (the fixture `both_writers`)."""
+
+
 def open_log(disk: Filesystem, *, path: Path = FOLDER, **options: Any) -> LocalLog:
     """The log in a folder, FOLDER unless another is given."""
-    options.setdefault("background", Inline())
+    if "background" not in options:
+        options["background"] = Inline()
+        options.setdefault("disk_writer", InlineDiskWriter() if has_disk_writer else None)
     options.setdefault("on_fatal", lambda error: None)
     return LocalLog(
         path,

@@ -15,6 +15,8 @@ from tests.unit.log.fake_disk import FakeDisk, PowerCut
 from tests.unit.log.local_logs import FIRST, FOLDER, append, log_of, numbers, open_log
 from tests.unit.log.samples import put_entry
 
+pytestmark = pytest.mark.usefixtures("both_writers")
+
 LOCK = FOLDER / "lock"
 SIDE_FILE = FOLDER / f"{FIRST.name}.unlinked"
 

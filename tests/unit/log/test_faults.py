@@ -21,6 +21,8 @@ from tests.unit.log.fake_disk import FakeDisk, PowerCut
 from tests.unit.log.local_logs import FOLDER, Held, append, log_of, numbers, open_log
 from tests.unit.log.samples import put_entry
 
+pytestmark = pytest.mark.usefixtures("both_writers")
+
 SMALL_SEGMENT = 8900
 
 

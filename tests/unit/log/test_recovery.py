@@ -19,6 +19,8 @@ from tests.unit.log.fake_disk import FakeDisk
 from tests.unit.log.local_logs import FIRST, FOLDER, Held, append, log_of, numbers, open_log
 from tests.unit.log.samples import put_entry
 
+pytestmark = pytest.mark.usefixtures("both_writers")
+
 MARK = FOLDER / "mark"
 
 

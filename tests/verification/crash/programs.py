@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from foldb.log.local import disk_worker
+
 # What foldb asks of a disk that changes something on it.
 DISK_CALLS = ("open", "pwrite", "ftruncate", "fdatasync", "fsync", "link", "rename", "remove")
 
@@ -19,11 +21,12 @@ os.fdatasync = fdatasync
 
 
 def with_stalled_sync(while_there: Path) -> list[str | Path]:
-    """Return a foldb whose syncs do not return while the file exists."""
+    """Return a foldb whose syncs do not return while the file exists. A killed one does not wait for it."""
     return _foldb_after(f"""
 import os, time
+parent = os.getppid()
 def fdatasync(descriptor, sync=os.fdatasync):
-    while os.path.exists({str(while_there)!r}): time.sleep(0.01)
+    while os.path.exists({str(while_there)!r}) and os.getppid() == parent: time.sleep(0.01)
     sync(descriptor)
 os.fdatasync = fdatasync
 """)
@@ -37,7 +40,7 @@ def without_sync() -> list[str | Path]:
 def with_power_cut(mounted: Path, calls: int) -> list[str | Path]:
     """Return a foldb that cuts the power of its disk right before its nth call of the disk, and dies."""
     return _foldb_after(f"""
-import itertools, os, signal
+import itertools, os, signal, sys
 from pathlib import Path
 from tests.verification.crash.power import cut
 count = itertools.count(1)
@@ -45,6 +48,7 @@ def counted(call):
     def before(*arguments, **options):
         if next(count) == {calls}:
             cut(Path({str(mounted)!r}))
+            if sys.argv[1].isdecimal(): os.kill(os.getppid(), signal.SIGKILL)  # this is the disk process
             os.kill(os.getpid(), signal.SIGKILL)
         return call(*arguments, **options)
     return before
@@ -71,4 +75,8 @@ def with_limit(limit: int, most: int, hard: int | None = None) -> list[str | Pat
 
 
 def _foldb_after(preparation: str) -> list[str | Path]:
-    return [sys.executable, "-c", f"{preparation}\nfrom foldb.cli.main import run\nrun()\n"]
+    """Return a foldb that is prepared, and has an equally prepared disk process from the second group on."""
+    worker = f"{preparation}\nimport runpy\nrunpy.run_path({disk_worker.__file__!r}, run_name='__main__')\n"
+    disk = f"disk_process.COMMAND[:] = {[sys.executable, '-c', worker]!r}\ndisk_process.STARTS_AFTER = 1\n"
+    program = f"from foldb.log.local import disk_process\n{disk}from foldb.cli.main import run\nrun()\n"
+    return [sys.executable, "-c", f"{preparation}\n{program}"]

@@ -5,6 +5,7 @@ from tests.verification.planted.bug import bug
 FAULTS, RECOVERED = "tests/unit/log/test_faults.py", "tests/unit/log/test_recovery.py"
 ON_DISK = "tests/unit/log/test_local.py"
 DISPLACED = "tests/unit/log/test_displaced.py"
+BY_PROCESS = "tests/unit/log/test_disk_process.py"
 BACKED_UP = "tests/unit/log/test_backup.py"
 VERIFIED = "tests/behaviour/cli/test_verify_and_serve.py"
 
@@ -42,9 +43,65 @@ BUGS = [
 @ log/local/log.py
              self._complete(append.callback, result)
 +        self._writer._file.sync()
-         if not self._is_full:
+         self._groups += 1
 """,
         FAULTS,
+    ),
+    bug(
+        "the disk process does not sync",
+        """
+@ log/local/disk_worker.py
+-        _sync(file)
++        pass
+""",
+        BY_PROCESS,
+    ),
+    bug(
+        "the disk process answers before it syncs",
+        """
+@ log/local/disk_worker.py
+-            log.sendall(ANSWER.pack(_write_durably(files[SEGMENT], position, data)))
++            log.sendall(ANSWER.pack(0))
++            _write_durably(files[SEGMENT], position, data)
+""",
+        BY_PROCESS,
+    ),
+    bug(
+        "a failure of the disk process is taken for success",
+        """
+@ log/local/log.py
+-        elif result:
++        elif False:
+""",
+        FAULTS,
+    ),
+    bug(
+        "the group of a dead disk process is lost",
+        """
+@ log/local/log.py
+-            self._waiting.extendleft(reversed(group))  # to be written again, the same bytes to the same place
++            pass
+""",
+        BY_PROCESS,
+    ),
+    bug(
+        "the disk process of a killed server has no lock",
+        """
+@ log/local/disk_process.py
+-                    pass_fds=(theirs.fileno(), folder.held, _descriptor(lock)),
++                    pass_fds=(theirs.fileno(),),
+""",
+        BY_PROCESS,
+    ),
+    bug(
+        "the thread writes beside the disk process",
+        """
+@ log/local/log.py
+-        with self._writing:
++        with threading.Lock():
+             self._thread_waits = False
+""",
+        BY_PROCESS,
     ),
     bug(
         "the wrong file is synced",
@@ -61,11 +118,11 @@ BUGS = [
         "an entry is readable before it is synced",
         """
 @ log/local/writer.py
-             write_all(self._file, self._position, data)
-+            self._position += len(data)
-+            self._chain = chain
+             write_all(self._file, blocks.position, blocks.data)
++            self._position += len(blocks.data)
++            self._chain = blocks.chain
 +            self._publish()
-+            self._position -= len(data)
++            self._position -= len(blocks.data)
              if self._fsync == "always":
 """,
         FAULTS,
@@ -172,9 +229,10 @@ BUGS = [
         "a full disk is ignored",
         """
 @ log/local/writer.py
--            self._undo_write()
-+            return appended
-             raise LogFullError(
+-            if failure is error:
+-                raise
+-            raise failure from error
++            del failure
 """,
         FAULTS,
     ),
@@ -182,8 +240,8 @@ BUGS = [
         "a partial write on a full disk stays in the file",
         """
 @ log/local/writer.py
--            self._undo_write()
-             raise LogFullError(
+-        self._undo_write()
+         return LogFullError(f"no space left for the log in {self._folder}: make room, then writes succeed")
 """,
         FAULTS,
     ),
@@ -200,8 +258,8 @@ BUGS = [
         "a write that failed stays in the chain",
         """
 @ log/local/writer.py
--            chain = self._chain.copy()
-+            chain = self._chain
+-        chain = self._chain.copy()
++        chain = self._chain
 """,
         FAULTS,
     ),
