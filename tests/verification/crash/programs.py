@@ -9,6 +9,11 @@ from foldb.log.local import disk_worker
 DISK_CALLS = ("open", "pwrite", "ftruncate", "fdatasync", "fsync", "link", "rename", "remove")
 
 
+def with_disk_process() -> list[str | Path]:
+    """Return a foldb whose log has a disk process from the second group on."""
+    return _foldb_after("")
+
+
 def with_failing_sync(from_when: Path) -> list[str | Path]:
     """Return a foldb whose syncs fail with EIO once the file exists."""
     return _foldb_after(f"""

@@ -21,7 +21,7 @@ from tests.support.write_ledger import Ledger, create, under_load
 from tests.verification import histories
 from tests.verification.crash.digests import Digests
 from tests.verification.crash.power import PowerDisk, lose_power
-from tests.verification.crash.programs import with_power_cut, without_sync
+from tests.verification.crash.programs import with_disk_process, with_power_cut, without_sync
 from tests.verification.crash.recorded import recorded
 
 SOAK = bool(os.environ.get("FOLDB_SOAK"))
@@ -122,7 +122,12 @@ def _serve_until_cut(
     run: int,
     writes: int,
 ) -> None:
-    """Start, acknowledge at least that many writes, cut the power, and restore it."""
+    """Start, acknowledge at least that many writes, cut the power, and restore it.
+
+    In every other run a disk process writes, unless a program is given.
+    """
+    if program is None and run % 2:
+        program = with_disk_process()
     with Process(disk.folder, *options, program=program) as server:
         _take_up(server, ledger, digests, run)
         with under_load(ledger, server.url, run=run, writers=WRITERS) as writers:
