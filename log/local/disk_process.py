@@ -112,7 +112,7 @@ class DiskProcess:
         assert self._socket is not None
         try:
             answer = self._socket.recv(ANSWER.size, socket.MSG_WAITALL)
-        except ConnectionError:
+        except OSError:
             answer = b""
         if len(answer) < ANSWER.size:
             self._fail()
@@ -139,16 +139,17 @@ class DiskProcess:
 
     def _send(self, kind: int, file: File, position: int, data: bytes) -> bool:
         """Send a message; return whether the process takes it."""
-        assert self._socket is not None
+        if self._socket is None:
+            return False
         head = HEAD.pack(kind, position, len(data))
         try:
             if self._files[kind] is file:
                 self._socket.sendall(head + data)
             else:
-                self._files[kind] = file
                 socket.send_fds(self._socket, [head], [_descriptor(file)])
                 self._socket.sendall(data)
-        except ConnectionError:
+                self._files[kind] = file
+        except OSError:
             return False
         return True
 
