@@ -343,7 +343,7 @@ class LocalLog(FolderLog):
         if self._disk_writer is not None and not self._closed:
             self._disk_writer.attach(self._detach)
             self._has_attached = True
-            self._background.run(self._hand_over_marks)
+            self._background.run(self._direct_marks)
 
     def _detach(self) -> None:
         """Continue without a disk writer, which has ended by itself."""
@@ -351,7 +351,7 @@ class LocalLog(FolderLog):
             "the disk process of the log in %s has ended; writes continue without it", self._folder
         )
         self._has_attached, self._disk_writer = False, None
-        self._background.run(self._take_back_marks)
+        self._background.run(self._direct_marks)
 
     # The methods below run in the background.
 
@@ -405,14 +405,11 @@ class LocalLog(FolderLog):
         else:
             self._deliver(self._attach)
 
-    def _hand_over_marks(self) -> None:
+    def _direct_marks(self) -> None:
+        """Let the disk writer write the durable position, if there is one."""
+        disk_writer = self._disk_writer
         with self._alone():
-            if self._disk_writer is not None:
-                self._writer.write_marks_by(self._disk_writer.write_mark)
-
-    def _take_back_marks(self) -> None:
-        with self._alone():
-            self._writer.write_marks_by(None)
+            self._writer.write_marks_by(None if disk_writer is None else disk_writer.write_mark)
 
     def _write(
         self, group: list[Append], commit: Callable[[], Sequence[Appended]]

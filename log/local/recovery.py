@@ -116,14 +116,13 @@ def _hold(disk: Filesystem, folder: Path) -> HeldFolder:
 
 
 def _writer_has_ended(disk: Filesystem, folder: Path) -> bool:
-    """Return whether the process that the file `lock` names does not exist any more."""
-    try:
+    """Return whether the process that the file `lock` names has ended; False if the file names none."""
+    with suppress(OSError, ValueError):
         _, pid = read_all(disk, folder / LOCK_NAME).split()
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, ValueError):
-        pass
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return True
     return False
 
 

@@ -139,7 +139,8 @@ class Writer:
 
     def has_room(self, size: int) -> bool:
         """Return whether a group of this size (`size_of`) needs no new segment."""
-        return not self._is_full(size) and self._header.fingerprint == CURRENT
+        fits = self._position + size <= self._segment_bytes or self._position <= self._header.size
+        return fits and self._header.fingerprint == CURRENT
 
     def blocks_of(self, group: Sequence[Append]) -> Group:
         """Return the blocks of a group, for which the segment has room. They are not part of the log until `end`."""
@@ -278,9 +279,6 @@ class Writer:
         """Begin a new segment if this one has records and would grow too large, or has an older schema."""
         if not self.has_room(size):
             self._roll()
-
-    def _is_full(self, size: int) -> bool:
-        return self._position + size > self._segment_bytes and self._position > self._header.size
 
     def _roll(self) -> None:
         # Every segment but the last is durable and complete in every mode, so damage in it is never a torn write.
