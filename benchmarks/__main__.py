@@ -79,6 +79,8 @@ _WITH_WRK = (
 
 def main() -> None:
     """Run the given parts, or all."""
+    # With it each process that a part starts would compile its modules again: 0.2 s of processor time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     arguments = _arguments()
     options = _options(arguments)
     parts = arguments.part or list(PARTS)

@@ -48,8 +48,15 @@ class Running:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
 
     def cpu_seconds(self) -> float:
-        """Return the processor time of the server."""
-        return time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
+        """Return the processor time of the server and of its disk process."""
+        return sum(
+            time.clock_gettime(~pid << 3 | _PROCESS_CLOCK) for pid in (self.pid, *self._disk_process())
+        )
+
+    def _disk_process(self) -> list[int]:
+        of_threads = Path(f"/proc/{self.pid}/task").glob("*/children")
+        children = [int(pid) for each in of_threads for pid in each.read_text().split()]
+        return [pid for pid in children if b"disk_worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 FOLDB = Peer(
