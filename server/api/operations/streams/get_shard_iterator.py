@@ -1,15 +1,17 @@
 """GetShardIterator: a position in a shard, as text for GetRecords."""
 
+from functools import partial
 from typing import Any
 
 import orjson
 
 from .....materializer.feed_requests import FindSequenceNumber, FoundSequenceNumber, ListShards, Shard, Shards
+from .....materializer.fold.feed.capture import CapturePeriod
 from .....materializer.partition import ResultPosition
 from .....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
 from .....model.sequence_numbers import SequenceNumber, parse_number
-from .....streams.feed.shards import read_shard_id, shard_id
-from ....async_calls import RefusedAtError, read_feed
+from .....streams.feed.shards import ShardName, read_shard_id, shard_id
+from ....async_calls import RefusedAtError, answer_of, read_feed
 from ....auth.rights import Right
 from ....database import Database
 from ...operation import Answer, operation
@@ -30,10 +32,31 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
     named = read_shard_id(body["ShardId"])
     if named is None:
         raise _no_shard()
-    _, partition_id, nth, range_id = named
-    partition = database.partitions_of_feed().get(partition_id)
+    partition = database.partitions_of_feed().get(named.partition)
     if partition is None or shard_id(period.label, period.shard_ms, *named[1:]) != body["ShardId"]:
         raise _no_shard()
+    try:
+        iterator, position = await _find(database, body, period, named)
+    except RefusedAtError as refused:
+        if not isinstance(refused.error, (ResourceNotFoundError, ValidationError)):
+            raise
+        # The client may have the shard or the number from a node that had folded more of the log, and has failed since.
+        await answer_of(partial(partition.get_all, (), True))
+        iterator, position = await _find(database, body, period, named)
+    text = write(iterator, database.log.genesis(0).log_id, database.clock())
+    return Answer(orjson.dumps({"ShardIterator": text}), position)
+
+
+async def _find(
+    database: Database, body: dict[str, Any], period: CapturePeriod, named: ShardName
+) -> tuple[ShardIterator, ResultPosition]:
+    """Return the iterator, and the position of the partition that it was found at.
+
+    Raises:
+        RefusedAtError: There is no such shard at the position, or no such sequence number in it.
+    """
+    _, partition_id, nth, range_id = named
+    partition = database.partitions_of_feed()[partition_id]
     listed, position = await read_feed(partition, ListShards(period.table, period.label), Shards)
     shard = next((shard for shard in listed.shards if shard.key == (nth, range_id)), None)
     if shard is None:
@@ -47,9 +70,7 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
         partition = database.partitions_of_feed()[partition_id]
         found, position = await read_feed(partition, find, FoundSequenceNumber)
         after = _after(body, shard, found, position)
-    iterator = ShardIterator(arn_of(period), partition_id, nth, after, horizon, range_id)
-    text = write(iterator, database.log.genesis(0).log_id, database.clock())
-    return Answer(orjson.dumps({"ShardIterator": text}), position)
+    return ShardIterator(arn_of(period), partition_id, nth, after, horizon, range_id), position
 
 
 def _check(body: dict[str, Any], now_ms: int) -> None:

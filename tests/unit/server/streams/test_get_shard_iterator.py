@@ -1,14 +1,19 @@
 """GetShardIterator: each iterator type, and malformed requests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from foldb.materializer.feed_requests import FeedAnswer, FeedRequest, FoundSequenceNumber, OnFed, Shards
+from foldb.materializer.partition import EncodedKey, OnItems, ResultPosition
+from foldb.model.errors import RequestError
+from foldb.server.database import Database
 from tests.support.tables import table_request
-from tests.unit.server.streams.clocked import Clock, clocked
+from tests.unit.server.streams.clocked import HOUR_MS, Clock, clocked
 from tests.unit.server.streams.conftest import Connect, enabled
 from tests.unit.server.streams.reading import Json, iterator, read, shards
 
@@ -116,6 +121,76 @@ def test_a_record_time_is_valid_after_the_clock_went_back(connect: Connect, conn
         records, _ = read(streams, iterator(streams, arn, shard["ShardId"], "AT_TIMESTAMP", Timestamp=at))
 
     assert ["a"] == [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
+
+
+class Behind:
+    """A partition on a node that took it over, without the newest numbers or shards until a consistent read."""
+
+    def __init__(self, partition: Any, lacks: type[FeedAnswer]) -> None:
+        self._partition = partition
+        self._lacks = lacks
+        self._is_behind = True
+
+    def feed(self, request: FeedRequest, done: OnFed) -> None:
+        def answer(found: FeedAnswer | RequestError, position: ResultPosition) -> None:
+            if isinstance(found, self._lacks) and self._is_behind:
+                match found:
+                    case FoundSequenceNumber():
+                        found = replace(found, after=found.trim_horizon)
+                    case Shards():
+                        found = replace(found, shards=found.shards[:1])
+            done(found, position)
+
+        self._partition.feed(request, answer)
+
+    def get_all(self, keys: Sequence[EncodedKey], consistent: bool, done: OnItems) -> None:
+        self._is_behind = not consistent
+        self._partition.get_all(keys, consistent, done)
+
+
+@pytest.mark.guarantee("G35")
+@pytest.mark.parametrize(
+    ("lacks", "kind"),
+    [
+        (FoundSequenceNumber, "AT_SEQUENCE_NUMBER"),
+        (FoundSequenceNumber, "AFTER_SEQUENCE_NUMBER"),
+        (Shards, "AFTER_SEQUENCE_NUMBER"),
+        (Shards, "TRIM_HORIZON"),
+    ],
+)
+def test_a_node_finds_what_a_failed_node_had_answered(
+    lacks: type[FeedAnswer],
+    kind: str,
+    connect: Connect,
+    connect_streams: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sequence number of a record, and a shard that the log has begun since."""
+    clock, number = Clock(), dict[str, str]()
+    with clocked(None, clock, shard_age_ms=HOUR_MS) as endpoint:
+        client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
+        client.create_table(**table_request("Cars", "pk:S", StreamSpecification=enabled()))
+        arn = client.describe_table(TableName="Cars")["Table"]["LatestStreamArn"]
+        for pk in "ab":
+            client.put_item(TableName="Cars", Item={"pk": pk})
+            clock.move(HOUR_MS)
+        shard = shards(streams, arn)[-1]["ShardId"]
+        records, _ = read(streams, iterator(streams, arn, shard))
+        if kind != "TRIM_HORIZON":
+            number = {"SequenceNumber": records[-1]["dynamodb"]["SequenceNumber"]}
+
+        partitions, behind = Database.partitions_of_feed, dict[int, Behind]()
+
+        def taken_over(database: Database) -> dict[int, Behind]:
+            for partition_id, partition in partitions(database).items():
+                behind.setdefault(partition_id, Behind(partition, lacks))
+            return behind
+
+        monkeypatch.setattr(Database, "partitions_of_feed", taken_over)
+        again, _ = read(streams, iterator(streams, arn, shard, kind, **number))
+
+    assert ["b"] == [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
+    assert ([] if kind == "AFTER_SEQUENCE_NUMBER" else records) == again
 
 
 NUMBER = "1".zfill(27)
