@@ -53,7 +53,7 @@ async def _find(
     """Return the iterator, and the position of the partition that it was found at.
 
     Raises:
-        RefusedAtError: There is no such shard at the position, or no such sequence number in it.
+        RefusedAtError: The shard, or the sequence number in it, does not exist at the position.
     """
     _, partition_id, nth, range_id = named
     partition = database.partitions_of_feed()[partition_id]
