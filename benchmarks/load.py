@@ -15,11 +15,16 @@ _SCRIPT = Path(__file__).with_name("load.lua")
 
 @dataclass(frozen=True)
 class Rate:
-    """Requests per second, and the median and the 99th percentile of the latency in milliseconds."""
+    """Requests per second, and the median and the 99th percentile of the latency in milliseconds.
+
+    Attributes:
+        cpu_us: The microseconds of processor time that the server took a request, kernel included; 0 if not measured.
+    """
 
     requests: float
     p50: float
     p99: float
+    cpu_us: float = 0.0
 
 
 def median(rates: Sequence[Rate]) -> Rate:

@@ -2,11 +2,13 @@
 
 For each kind of request the servers take turns, each on its own data, and the medians are compared: on a shared machine
 the ratios of one run are meaningful, and the rates of two runs are not. foldb acknowledges a write when it is on the
-disk; dynoxide in memory never writes to a disk.
+disk; dynoxide in memory never writes to a disk. Processor time is that of a request: foldb uses one core, and dynoxide
+several.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 from . import load
 from .options import Options
@@ -96,7 +98,7 @@ def _compare(
 ) -> dict[str, dict[str, load.Rate]]:
     """Measure, print a table, and return medians by operation and server."""
     medians = {operation: _medians(operation, servers, options, connections) for operation in operations}
-    columns = ["", "server", "requests/s", "p99 ms", IN_MEMORY, ON_A_FILE]
+    columns = ["", "server", "requests/s", "p99 ms", "processor us", IN_MEMORY, ON_A_FILE]
     rows = [row for operation in operations for row in _rows(operation, medians[operation], connections)]
     show(title, columns, rows)
     return medians
@@ -114,9 +116,12 @@ def _medians(
 
 def _rate(operation: str, server: Running, options: Options, connections: int) -> load.Rate:
     if operation != _MIXED:
-        return load.rate(
+        before = server.cpu_seconds()
+        rate = load.rate(
             server.url, operation, keys=options.keys, seconds=options.seconds, connections=connections
         )
+        used = server.cpu_seconds() - before
+        return replace(rate, cpu_us=1e6 * used / (rate.requests * options.seconds))
     half = (connections + 1) // 2
     with load.under_way(server.url, "get", keys=options.keys, connections=half):
         return load.rate(server.url, "put", keys=options.keys, seconds=options.seconds, connections=half)
@@ -129,7 +134,8 @@ def _rows(operation: str, rates: dict[str, load.Rate], connections: int) -> Iter
         if server in GOALS:
             goals = GOALS[server].get(operation, {}) if connections == GOAL_CONNECTIONS else {}
             ratios = [_beside(rate, rates.get(peer), goals.get(peer)) for peer in (IN_MEMORY, ON_A_FILE)]
-        yield [name, server, f"{rate.requests:,.0f}", f"{rate.p99:.2f}", *ratios]
+        cpu = f"{rate.cpu_us:,.0f}" if rate.cpu_us else ""
+        yield [name, server, f"{rate.requests:,.0f}", f"{rate.p99:.2f}", cpu, *ratios]
         name = ""
 
 
