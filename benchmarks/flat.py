@@ -9,7 +9,6 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -65,20 +64,10 @@ def _show(title: str, unit: str, found: Mapping[str, Costs], goal: float | None 
     show(title, [unit, *found, "growth"], rows)
 
 
-@dataclass(frozen=True)
-class _Load:
-    """A load of requests: microseconds of the server for each, and the 99th percentile of their latencies in ms."""
-
-    cost: float
-    p99: float
-
-
 def _under(
     operation: str, server: Running, keys: int, seconds: int, connections: int = GOAL_CONNECTIONS
-) -> _Load:
-    before = server.cpu_seconds()
-    rate = load.rate(server.url, operation, keys=keys, seconds=seconds, connections=connections)
-    return _Load(1e6 * (server.cpu_seconds() - before) / (rate.requests * seconds), rate.p99)
+) -> load.Rate:
+    return load.measured(server, operation, keys=keys, seconds=seconds, connections=connections)
 
 
 # Items
@@ -89,7 +78,7 @@ def _measure_items(options: Options) -> None:
 
     def costs(server: Running) -> Costs:
         loads = {each: _under(each, server, keys[server.url], options.seconds) for each in OPERATIONS}
-        return {NAMES[operation]: each.cost for operation, each in loads.items()}
+        return {NAMES[operation]: each.cpu_us for operation, each in loads.items()}
 
     with ExitStack() as stack:
         servers = {}
@@ -179,7 +168,7 @@ def _measure_indexes(options: Options) -> None:
             servers[name] = _serve(stack, options.port + place, table, logs.puts(orders(options.keys)))
             backfills[name] = f"{_backfill(servers[name], count - 1) / items:.1f}" if count else ""
         found = _least(
-            lambda server: {"put": _under("fresh", server, options.keys, options.seconds).cost},
+            lambda server: {"put": _under("fresh", server, options.keys, options.seconds).cpu_us},
             servers,
             options.rounds,
         )
@@ -242,7 +231,7 @@ def _backfill(server: Running, number: int) -> float:
 def _measure_connections(options: Options) -> None:
     busy = [(f"{count:,} busy", 0, count) for count in (GOAL_CONNECTIONS, *options.many_connections)]
     idle = [(f"{count:,} idle", count, GOAL_CONNECTIONS) for count in options.many_connections]
-    loads: dict[tuple[str, str], list[_Load]] = {}
+    loads: dict[tuple[str, str], list[load.Rate]] = {}
     with ExitStack() as stack:
         server = _serve(stack, options.port, TABLE, logs.puts(orders(options.keys)))
         for _ in range(options.rounds):
@@ -253,8 +242,8 @@ def _measure_connections(options: Options) -> None:
                         loads.setdefault((operation, name), []).append(done)
     rows = []
     for (operation, name), each in loads.items():
-        cost = min(one.cost for one in each)
-        alone = min(one.cost for one in loads[operation, busy[0][0]])
+        cost = min(one.cpu_us for one in each)
+        alone = min(one.cpu_us for one in loads[operation, busy[0][0]])
         p99 = min(one.p99 for one in each)
         rows.append([NAMES[operation], name, f"{cost:.1f}", f"{cost / alone:.2f}", f"{p99:.2f}"])
     title = f"cost by connections, idle ones beside {GOAL_CONNECTIONS} busy ones"

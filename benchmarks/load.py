@@ -5,9 +5,10 @@ import statistics
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
+from .peers import Running
 from .requests import NOTE_BYTES
 
 _SCRIPT = Path(__file__).with_name("load.lua")
@@ -49,6 +50,16 @@ def rate(
     if refused:
         raise SystemExit(f"{operation} at {url}: {refused:.0f} answers were not 200")
     return Rate(requests, p50 / 1000, p99 / 1000)
+
+
+def measured(
+    server: Running, operation: str, *, keys: int, seconds: int, connections: int, note: int = NOTE_BYTES
+) -> Rate:
+    """Let N clients repeat one kind of request, as `rate` does, and measure the server's processor time too."""
+    before = server.cpu_seconds()
+    found = rate(server.url, operation, keys=keys, seconds=seconds, connections=connections, note=note)
+    used = server.cpu_seconds() - before
+    return replace(found, cpu_us=1e6 * used / (found.requests * seconds))
 
 
 @contextmanager

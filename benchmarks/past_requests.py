@@ -246,9 +246,9 @@ def _instructions(options: Options) -> list[str]:
 
 
 def _processor_us(server: Running, options: Options) -> float:
-    before = server.cpu_seconds()
-    rate = load.rate(server.url, "fresh", keys=options.keys, seconds=_PAIR_SECONDS, connections=_CONNECTIONS)
-    return (server.cpu_seconds() - before) / (rate.requests * _PAIR_SECONDS) * 1e6
+    return load.measured(
+        server, "fresh", keys=options.keys, seconds=_PAIR_SECONDS, connections=_CONNECTIONS
+    ).cpu_us
 
 
 def _get(table: str, key: tuple[str, str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ several.
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 
 from . import load
 from .options import Options
@@ -116,12 +115,9 @@ def _medians(
 
 def _rate(operation: str, server: Running, options: Options, connections: int) -> load.Rate:
     if operation != _MIXED:
-        before = server.cpu_seconds()
-        rate = load.rate(
-            server.url, operation, keys=options.keys, seconds=options.seconds, connections=connections
+        return load.measured(
+            server, operation, keys=options.keys, seconds=options.seconds, connections=connections
         )
-        used = server.cpu_seconds() - before
-        return replace(rate, cpu_us=1e6 * used / (rate.requests * options.seconds))
     half = (connections + 1) // 2
     with load.under_way(server.url, "get", keys=options.keys, connections=half):
         return load.rate(server.url, "put", keys=options.keys, seconds=options.seconds, connections=half)

@@ -4,7 +4,6 @@ The builds take turns at each size, so their ratio holds on a shared machine. Th
 server process, kernel included. docs/performance.md has the figures.
 """
 
-import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import product
@@ -51,43 +50,35 @@ def _by_item(servers: dict[str, Running], options: Options) -> Iterator[list[str
         for server in servers.values():
             with Client(server.url) as client:
                 client.put_all(KEYS, note)
-        for name, (rate, microseconds) in _in_turn(servers, operation, options, note).items():
-            yield [_NAMES[operation], f"{size:,}", name, *_figures(rate, microseconds, 1)]
+        for name, rate in _in_turn(servers, operation, options, note).items():
+            yield [_NAMES[operation], f"{size:,}", name, *_figures(rate, 1)]
 
 
 def _by_batch(servers: dict[str, Running], options: Options) -> Iterator[list[str]]:
     for batch in BATCHES:
         operation = f"write{batch}"
-        for name, (rate, microseconds) in _in_turn(servers, operation, options, note=100).items():
-            yield [_NAMES["write"], f"{batch}", name, *_figures(rate, microseconds, batch)]
+        for name, rate in _in_turn(servers, operation, options, note=100).items():
+            yield [_NAMES["write"], f"{batch}", name, *_figures(rate, batch)]
 
 
 def _in_turn(
     servers: dict[str, Running], operation: str, options: Options, note: int
-) -> dict[str, tuple[load.Rate, float]]:
-    """Return each server's median rate, and the median of its processor time a request in microseconds."""
+) -> dict[str, load.Rate]:
+    """Return each server's median rate."""
     rates: dict[str, list[load.Rate]] = {name: [] for name in servers}
-    used: dict[str, list[float]] = {name: [] for name in servers}
     for _ in range(options.rounds):
         for name, server in servers.items():
-            before = server.cpu_seconds()
-            rate = load.rate(
-                server.url,
-                operation,
-                keys=KEYS,
-                seconds=options.seconds,
-                connections=CONNECTIONS,
-                note=note,
+            rate = load.measured(
+                server, operation, keys=KEYS, seconds=options.seconds, connections=CONNECTIONS, note=note
             )
             rates[name].append(rate)
-            used[name].append(1e6 * (server.cpu_seconds() - before) / (rate.requests * options.seconds))
-    return {name: (load.median(rates[name]), statistics.median(used[name])) for name in servers}
+    return {name: load.median(rates[name]) for name in servers}
 
 
-def _figures(rate: load.Rate, microseconds: float, items: int) -> list[str]:
+def _figures(rate: load.Rate, items: int) -> list[str]:
     return [
         f"{rate.requests * items:,.0f}",
         f"{rate.p50:.2f}",
         f"{rate.p99:.2f}",
-        f"{microseconds / items:,.0f}",
+        f"{rate.cpu_us / items:,.0f}",
     ]
