@@ -13,8 +13,9 @@ last one that another principal wrote, or the one before the window. Any other k
 stays. With a Position a conflict refuses the whole request, unless SkipConflicts is true.
 
 Each write has the condition that the present item is still the one in the plan. So a key that changes in between is not
-overwritten; its transaction is refused, and its keys are in NotApplied. `Plan` names the plan that the client has seen:
-the request is refused if the plan has changed. These are ordinary writes with the source `undo`.
+overwritten; its transaction is refused, and its keys are in NotApplied, as for a table that was deleted since the plan.
+`Plan` names the plan that the client has seen: the request is refused if the plan has changed. These are ordinary
+writes with the source `undo`.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ....log.commands import Action, Context, Position, Transact
-from ....materializer.fold.outcomes import Outcome, Transacted, TransactionRefused
+from ....materializer.fold.outcomes import Outcome, Skipped, Transacted, TransactionRefused
 from ....materializer.fold.state import HISTORY_LEVEL
 from ....materializer.fold.writes import item_digest
 from ....materializer.history.history import PartitionCut, TimeCut
@@ -117,6 +118,7 @@ async def undo(database: Database, body: dict[str, Any], caller: Caller) -> dict
         title = await planner.plan_position(body["Position"])
     else:
         title = await planner.plan_principal(body)
+    planner.leave_deleted_tables()
     chunks = list(_chunks(planner.reverts))
     plan = planner.fingerprint()
     if body.get("Plan", plan) != plan:
@@ -153,6 +155,7 @@ class _Planner:
         self.reverts: list[_Revert] = []
         self.conflicts: list[_Conflict] = []
         self.since: str | None = None
+        self._definitions: dict[int, TableDefinition] = {}
         self._database = database
         self._caller = caller
         self._count = database.partitions.count
@@ -220,6 +223,12 @@ class _Planner:
                     await self._plan_key(key, is_undone, is_later)
         return f"undo of {principal} from {since.text} to {until.text}"
 
+    def leave_deleted_tables(self) -> None:
+        """Remove the keys of tables that were deleted while the plan was made, as if they had been deleted before."""
+        tables = self._database.state.tables
+        self.reverts = [each for each in self.reverts if each.key.table in tables]
+        self.conflicts = [each for each in self.conflicts if each.key.table in tables]
+
     def described(self) -> dict[str, Any]:
         """Return the plan as members of the answer."""
         shown: dict[str, Any] = {
@@ -234,8 +243,8 @@ class _Planner:
         return {"TableName": definition.name, "Key": orjson.Fragment(definition.key.write(key.pk, key.sk))}
 
     def definition(self, key: _Key) -> TableDefinition:
-        """Return the table of a key."""
-        return self._database.state.tables[key.table].definition
+        """Return the table of a key, which may have been deleted since the key was found."""
+        return self._definitions[key.table]
 
     def fingerprint(self) -> str:
         """Return a hash of the reverts."""
@@ -305,10 +314,13 @@ class _Planner:
 
     def _tables(self, name: Any) -> list[TableDefinition]:
         if name is None:
-            return [table.definition for _, table in sorted(self._database.state.tables.items())]
-        if not isinstance(name, str):
+            found = [table.definition for _, table in sorted(self._database.state.tables.items())]
+        elif isinstance(name, str):
+            found = [self._database.table_in_any_status(name_of(name)).definition]
+        else:
             raise ValidationError("TableName must be a string")
-        return [self._database.table_in_any_status(name_of(name)).definition]
+        self._definitions.update((each.id, each) for each in found)
+        return found
 
     def _check_rights(self, keys: Sequence[_Key]) -> None:
         """Check that the caller may write all tables of the undo, and read their past.
@@ -401,13 +413,10 @@ class _Planner:
             for member in found.members[0]:
                 table = state.table_named(member.table)
                 if table is not None and member.kind != "check":
-                    schema = table.definition.key
-                    keys.append(
-                        _Key(
-                            table.definition.id,
-                            *schema.read_key(load(member.key), self._database.state.limits),
-                        )
-                    )
+                    definition = table.definition
+                    self._definitions[definition.id] = definition
+                    key = definition.key.read_key(load(member.key), self._database.state.limits)
+                    keys.append(_Key(definition.id, *key))
         return keys
 
 
@@ -459,7 +468,7 @@ async def _apply(
         outcome = await _submit(database, Transact(actions, context), size)
         if isinstance(outcome, Transacted):
             applied += len(chunk)
-        elif isinstance(outcome, TransactionRefused):
+        elif isinstance(outcome, TransactionRefused | Skipped):
             refused += [planner.key_text(each.key) for each in chunk]
         else:
             error = refusal(outcome)

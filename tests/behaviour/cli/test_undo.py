@@ -15,7 +15,9 @@ from foldb.cli.lib.client import Client
 from foldb.cli.lib.errors import RequestFailedError
 from foldb.cli.main import app
 from foldb.materializer.fold.outcomes import Outcome
+from foldb.materializer.history.requests import ReadVersions
 from foldb.server.api.admin import undo as undo_operation
+from foldb.server.api.admin.history import read_partition
 from tests.support.subscribed import until
 from tests.support.tables import table_request
 
@@ -119,6 +121,10 @@ def _transaction(shop: Shop, keys: str, n: int) -> str:
     return _position(shop.client.transact_write_items(TransactItems=actions))
 
 
+def _has_table(shop: Shop, name: str) -> bool:
+    return name in shop.client.list_tables()["TableNames"]
+
+
 @pytest.mark.parametrize("named", ["transaction", "version"])
 def test_a_transaction_is_undone_as_a_whole(shop: Shop, named: str) -> None:
     """Its position is that of its Transact, or of the record that wrote one of its versions."""
@@ -188,6 +194,44 @@ def test_a_key_that_changes_during_the_undo_is_kept(
     assert 10 == result.exit_code
     assert 4 == result.stderr.count("not undone: ")
     assert {"a": 7, "b": 8} == shop.items()
+
+
+def test_a_table_that_is_deleted_while_an_undo_is_planned_is_left_out(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _transaction(shop, "ab", 7)
+    position = _versions(shop, "a")[0]["Transaction"]["Position"]
+    read = read_partition
+
+    async def delete_before(database: Any, partition_id: int, cut: Any, request: Any, kind: Any) -> Any:
+        if isinstance(request, ReadVersions) and await asyncio.to_thread(_has_table, shop, "Stock"):
+            await asyncio.to_thread(shop.client.delete_table, TableName="Stock")
+        return await read(database, partition_id, cut, request, kind)
+
+    monkeypatch.setattr(undo_operation, "read_partition", delete_before)
+    rows = shop.undo(position)
+
+    assert {("Orders", "a"), ("Orders", "b")} == {(row["table"], row["key"]["pk"]) for row in rows}
+    assert {} == shop.items()
+
+
+def test_a_table_that_is_deleted_after_the_plan_of_an_undo_is_not_undone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _transaction(shop, "ab", 7)
+    position = _versions(shop, "a")[0]["Transaction"]["Position"]
+    submit = undo_operation._submit
+
+    async def delete_before(*arguments: Any) -> Outcome:
+        await asyncio.to_thread(shop.client.delete_table, TableName="Stock")
+        return await submit(*arguments)
+
+    monkeypatch.setattr(undo_operation, "_submit", delete_before)
+    result = shop.run("undo", position, "--yes")
+
+    assert 10 == result.exit_code
+    assert 4 == result.stderr.count("not undone: ")
+    assert {"a": 7, "b": 7} == shop.items()
 
 
 def test_a_writer_is_undone_to_the_last_write_of_another(shop: Shop) -> None:

@@ -7,6 +7,23 @@ HEADS = "tests/behaviour/cli/test_log_head.py"
 
 BUGS = [
     bug(
+        "an undo has the keys of a table that was deleted while it was planned",
+        """
+@ server/api/admin/undo.py
+-    planner.leave_deleted_tables()
+""",
+        f"{UNDO}::test_a_table_that_is_deleted_while_an_undo_is_planned_is_left_out",
+    ),
+    bug(
+        "an undo ends at a table that was deleted after its plan",
+        """
+@ server/api/admin/undo.py
+-        elif isinstance(outcome, TransactionRefused | Skipped):
++        elif isinstance(outcome, TransactionRefused):
+""",
+        f"{UNDO}::test_a_table_that_is_deleted_after_the_plan_of_an_undo_is_not_undone",
+    ),
+    bug(
         "an undo overwrites a key that changed since",
         """
 @ server/api/admin/undo.py
