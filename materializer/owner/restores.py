@@ -288,8 +288,11 @@ class Copy:
             self.advance()
 
     def _retry(self, error: RequestError) -> None:
-        """Continue at the cursor in the state, after a pause."""
+        """Continue at the cursor in the state, after a pause; at once if there is no table any more."""
         self._reading = self._ahead = None
+        if self._definition is None:
+            self.advance()
+            return
         if not self._has_failed:
             self._has_failed = True
             logger.warning(
@@ -297,5 +300,4 @@ class Copy:
                 self._table_id,
                 error.message,
             )
-        if not self._is_closed:
-            self._timer = self._scheduler.call_later(_RETRY_SECONDS, self.advance)
+        self._timer = self._scheduler.call_later(_RETRY_SECONDS, self.advance)

@@ -49,8 +49,11 @@ IDLE_S: Final = 1.0
 """The pause between two looks at a log that had nothing new. A read of newer records does not wait for it."""
 
 
-_FULL_S: Final = 2.0
-"""The pause after a full disk. Then the history is opened again: RocksDB writes nothing more after a failed write."""
+_RETRY_S: Final = 2.0
+"""The pause after a full disk or a log that cannot be read.
+
+After a full disk the history is opened again: RocksDB writes nothing more after a failed write.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ class Histories:
         self._has_turn = False  # `_fold_next` is scheduled
         self._is_paused = False
         self._full: set[int] = set()  # the partitions whose full disk was reported
+        self._unreadable: set[int] = set()  # the partitions whose log cannot be read, which was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
         """Return a history to read.
@@ -153,6 +157,7 @@ class Histories:
             self._unschedule(partition_id)
             self.want(partition_id, waits=False)
             self._full.discard(partition_id)
+            self._unreadable.discard(partition_id)
             if partition_id in self._followers:
                 self._followers.pop(partition_id).close()
         for partition_id in self._followers:
@@ -176,6 +181,7 @@ class Histories:
         except FullDiskError as error:
             self.suspend(partition_id, error)
             return
+        self._unreadable.discard(partition_id)
         if has_more:
             self._fold_soon(partition_id)
         else:
@@ -212,6 +218,8 @@ class Histories:
         if due is not None:
             try:
                 self.follow(due)
+            except FoldbError as error:
+                self._wait_for_log(due, error)
             finally:
                 self._take_turn()
 
@@ -234,7 +242,19 @@ class Histories:
         if follower is not None:
             follower.abandon()
         self._unschedule(partition_id)
-        self._timers[partition_id] = self._loop.call_later(_FULL_S, self._fold_soon, partition_id)
+        self._timers[partition_id] = self._loop.call_later(_RETRY_S, self._fold_soon, partition_id)
+
+    def _wait_for_log(self, partition_id: int, error: FoldbError) -> None:
+        """Fold a partition whose log cannot be read again after a pause."""
+        if partition_id not in self._unreadable:
+            logger.error(
+                "cannot fold the history of partition %d: %s; trying again every %d seconds",
+                partition_id,
+                error,
+                _RETRY_S,
+            )
+        self._unreadable.add(partition_id)
+        self._timers[partition_id] = self._loop.call_later(_RETRY_S, self._fold_soon, partition_id)
 
 
 class HistoryServer(Frames):
@@ -260,6 +280,9 @@ class HistoryServer(Frames):
             result, position = self._read(partition_id, cut, read, void)
         except (NotFoldedError, HistoryInUseError):
             self.send([call_id, NOT_FOLDED])
+        except FoldbError as error:
+            logger.error("cannot read the past of partition %d: %s; the read fails", partition_id, error)
+            self.send([call_id, FAILED])
         except Exception:
             logger.exception("cannot read the past of partition %d; the read fails", partition_id)
             self.send([call_id, FAILED])

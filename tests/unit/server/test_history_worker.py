@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from foldb.log.commands import Genesis
+from foldb.model.errors import LogError
 from foldb.server.history import worker
 from foldb.server.history.worker import Histories, HistoryServer
 from tests.unit.materializer.fake_loop import FakeLoop
@@ -97,6 +98,25 @@ def test_a_partition_that_cannot_be_folded_leaves_turns_to_others(following: Fol
         following.loop.turn()
 
     assert [1, 2, 3, 2] == following.folded
+
+
+def test_a_partition_whose_log_cannot_be_read_is_reported_once_and_folded_later(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    for history in following.each.values():
+        history.has_more = False
+    following.loop.settle()
+    following.folded.clear()
+    for _ in range(2):
+        following.each[1].error = LogError("the broker is away")
+        following.loop.advance(2)
+    assert [
+        "cannot fold the history of partition 1: the broker is away; trying again every 2 seconds"
+    ] == caplog.messages
+
+    following.folded.clear()
+    following.loop.advance(2)
+    assert 1 in following.folded
 
 
 def test_a_partition_that_is_not_kept_is_not_folded(following: Following) -> None:

@@ -1,11 +1,13 @@
 """The owner of the catalog copies the items of a table at a cut into a new table."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from foldb.log.commands import Load, LoadedItem, Position, Put, RestoreProgress
+from foldb.materializer.fold.outcomes import Skipped
 from foldb.materializer.owner import copy_sources, restores
 from foldb.materializer.partition import Page, ScanRequest
 from foldb.model.errors import ServiceUnavailableError
@@ -68,6 +70,26 @@ class Silent:
     def submit(self, command: Any, size: int, done: Any) -> None:
         if isinstance(command, Load):
             self.items += len(command.items)
+        else:
+            self._partition.submit(command, size, done)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._partition, name)
+
+
+class Deleted:
+    """A partition that has deleted the table before each Load. It answers after the catalog has deleted it too."""
+
+    def __init__(self, partition: Any, restoring: "Restoring", delete: Callable[[], None]) -> None:
+        self._partition = partition
+        self._restoring = restoring
+        self._delete = delete
+
+    def submit(self, command: Any, size: int, done: Any) -> None:
+        if isinstance(command, Load):
+            if "Copy" in self._restoring.catalog.names:
+                self._delete()
+            self._restoring.loop.call_later(0.5, done, Skipped("no such table"), Position(0, 0))
         else:
             self._partition.submit(command, size, done)
 
@@ -235,6 +257,21 @@ def test_a_deleted_table_ends_its_copy(restoring: Restoring) -> None:
     assert "Copy" not in restoring.catalog.names
     assert 0 < loaded == len(restoring.loaded()) < ITEMS
     assert {} == restoring.catalog.restores
+
+
+def test_a_copy_whose_table_is_deleted_before_a_load_is_no_failure(
+    restoring: Restoring, caplog: pytest.LogCaptureFixture
+) -> None:
+    def delete() -> None:
+        restoring.submit(0, define("DeleteTable", restoring.catalog.names["Copy"], {"TableName": "Copy"}))
+
+    restoring.partitions[:] = [Deleted(each, restoring, delete) for each in restoring.partitions]
+    restoring.restore()
+    restoring.run()
+
+    assert "Copy" not in restoring.catalog.names
+    assert {} == restoring.catalog.restores
+    assert [] == caplog.messages
 
 
 def test_a_source_that_cannot_be_read_is_read_again(
