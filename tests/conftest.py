@@ -31,6 +31,7 @@ from hypothesis import HealthCheck, settings
 from foldb.version import build
 from tests.support.positions import Positions
 from tests.support.served import served
+from tests.support.surprises import Surprises
 from tests.support.tables import MakeTable, table_request
 from tests.unit.project.driven import Driven
 
@@ -72,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     wanted = os.environ.get("FOLDB_TEST_BUILD", build())
     if build() != wanted:
         raise pytest.UsageError(f"the package on the path is {build()}, and FOLDB_TEST_BUILD is {wanted}")
+    config.pluginmanager.register(Surprises(), "surprises")
     if not config.getoption("--endpoint"):
         config.pluginmanager.register(Driven(Path(__file__).resolve().parents[1]), "driven")
 

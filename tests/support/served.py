@@ -16,6 +16,7 @@ from typing import Self
 
 from tests.support.forks import FOLDB as FOLDB
 from tests.support.forks import Fork, is_readable
+from tests.support.surprises import surprise_in
 
 PATIENCE_S = 30
 _COMMAND_PATIENCE_S = 60
@@ -126,6 +127,7 @@ class Process:
             timeout_s = max(0.0, deadline - time.monotonic())
             assert is_readable(self._stderr.fileno(), timeout_s), f"foldb serve does not end: {self.said}"
             self._read()
+        assert not surprise_in(self.said), self.said
         return self._process.wait(PATIENCE_S)
 
     def _address(self) -> str:

@@ -231,6 +231,7 @@ def test_no_field_of_a_head_is_repeated_either(url: str, name: str, value: str) 
 
 
 @pytest.mark.interpreted
+@pytest.mark.meets_bug
 @pytest.mark.guarantee("SEC18")
 def test_a_bug_is_answered_without_a_word_of_where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of the process has the traceback; the client has the number by which it is found there."""

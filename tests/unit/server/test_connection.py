@@ -357,6 +357,7 @@ def test_of_slow_clients_the_slowest_gives_way() -> None:
     assert 0 == bench.listener.buffer_budget.bytes
 
 
+@pytest.mark.meets_bug
 def test_a_bug_in_a_handler_is_a_500_without_details(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
