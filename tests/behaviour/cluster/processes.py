@@ -17,6 +17,7 @@ from foldb.log.kafka.settings import KafkaAddress, Security
 from tests.support.broker import Brokers
 from tests.support.forks import Fork
 from tests.support.raw import ask
+from tests.support.surprises import surprise_in
 
 PARTITIONS = 4
 _PATIENCE_S = 60
@@ -62,6 +63,11 @@ class Process:
         self.signal(signal.SIGTERM)
         assert self._process.wait(_PATIENCE_S) == 0, self._said.read_text()
         return time.monotonic() - begun
+
+    def check_said(self) -> None:
+        """Check that the node has reported no bug."""
+        said = self._said.read_text()
+        assert not surprise_in(said), said
 
     def wait(self) -> None:
         """Wait until the node answers."""
@@ -110,6 +116,8 @@ class Nodes:
         for process in self._processes:
             process.signal(signal.SIGCONT)
             process.kill()
+        for process in self._processes if kind is None else ():
+            process.check_said()
 
     def __len__(self) -> int:
         return len(self._processes)

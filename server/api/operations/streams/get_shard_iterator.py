@@ -7,7 +7,7 @@ import orjson
 
 from .....materializer.feed_requests import FindSequenceNumber, FoundSequenceNumber, ListShards, Shard, Shards
 from .....materializer.fold.feed.capture import CapturePeriod
-from .....materializer.partition import ResultPosition
+from .....materializer.partition import Partition, ResultPosition
 from .....model.errors import ResourceNotFoundError, TrimmedDataAccessError, ValidationError
 from .....model.sequence_numbers import SequenceNumber, parse_number
 from .....streams.feed.shards import ShardName, read_shard_id, shard_id
@@ -20,6 +20,7 @@ from .iterators import ShardIterator, write
 from .stream_arns import arn_of, log_time, stream
 
 _NUMBERED = frozenset(("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"))
+_FROM_THE_END = frozenset(("LATEST", "AT_TIMESTAMP"))
 _END_OF_TIME_MS = 1 << 62
 
 
@@ -35,16 +36,23 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
     partition = database.partitions_of_feed().get(named.partition)
     if partition is None or shard_id(period.label, period.shard_ms, *named[1:]) != body["ShardId"]:
         raise _no_shard()
+    if body["ShardIteratorType"] in _FROM_THE_END:
+        await _reach_end(partition)  # what is written already must not come after the iterator
     try:
         iterator, position = await _find(database, body, period, named)
     except RefusedAtError as refused:
         if not isinstance(refused.error, (ResourceNotFoundError, ValidationError)):
             raise
         # The client may have the shard or the number from a node that had folded more of the log, and has failed since.
-        await answer_of(partial(partition.get_all, (), True))
+        await _reach_end(partition)
         iterator, position = await _find(database, body, period, named)
     text = write(iterator, database.log.genesis(0).log_id, database.clock())
     return Answer(orjson.dumps({"ShardIterator": text}), position)
+
+
+async def _reach_end(partition: Partition) -> None:
+    """Fold the log up to its end, where a node that has just taken the partition over may not be yet."""
+    await answer_of(partial(partition.get_all, (), True))
 
 
 async def _find(

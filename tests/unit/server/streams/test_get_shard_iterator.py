@@ -155,6 +155,8 @@ class Behind:
         (FoundSequenceNumber, "AT_SEQUENCE_NUMBER"),
         (FoundSequenceNumber, "AFTER_SEQUENCE_NUMBER"),
         (Shards, "AFTER_SEQUENCE_NUMBER"),
+        (FoundSequenceNumber, "LATEST"),
+        (FoundSequenceNumber, "AT_TIMESTAMP"),
         (Shards, "TRIM_HORIZON"),
     ],
 )
@@ -165,8 +167,8 @@ def test_a_node_finds_what_a_failed_node_had_answered(
     connect_streams: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sequence number of a record, and a shard that the log has begun since."""
-    clock, number = Clock(), dict[str, str]()
+    """A sequence number of a record, a shard that the log has begun since, and the end."""
+    clock, more = Clock(), dict[str, Any]()
     with clocked(None, clock, shard_age_ms=HOUR_MS) as endpoint:
         client, streams = connect(endpoint).meta.client, connect_streams(endpoint)
         client.create_table(**table_request("Cars", "pk:S", StreamSpecification=enabled()))
@@ -176,8 +178,10 @@ def test_a_node_finds_what_a_failed_node_had_answered(
             clock.move(HOUR_MS)
         shard = shards(streams, arn)[-1]["ShardId"]
         records, _ = read(streams, iterator(streams, arn, shard))
-        if kind != "TRIM_HORIZON":
-            number = {"SequenceNumber": records[-1]["dynamodb"]["SequenceNumber"]}
+        if kind.endswith("SEQUENCE_NUMBER"):
+            more = {"SequenceNumber": records[-1]["dynamodb"]["SequenceNumber"]}
+        elif kind == "AT_TIMESTAMP":
+            more = {"Timestamp": datetime.fromtimestamp(clock() / 1000, UTC)}
 
         partitions, behind = Database.partitions_of_feed, dict[int, Behind]()
 
@@ -187,10 +191,10 @@ def test_a_node_finds_what_a_failed_node_had_answered(
             return behind
 
         monkeypatch.setattr(Database, "partitions_of_feed", taken_over)
-        again, _ = read(streams, iterator(streams, arn, shard, kind, **number))
+        again, _ = read(streams, iterator(streams, arn, shard, kind, **more))
 
     assert ["b"] == [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
-    assert ([] if kind == "AFTER_SEQUENCE_NUMBER" else records) == again
+    assert (records if kind in ("AT_SEQUENCE_NUMBER", "TRIM_HORIZON") else []) == again
 
 
 NUMBER = "1".zfill(27)
