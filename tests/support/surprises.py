@@ -2,7 +2,7 @@
 
 A request that meets a bug is answered with an InternalServerError, which a random client may take for a refusal. The
 server writes a traceback to its log, and so does the event loop for a callback that raises. In the process of the test
-a filter sees these records; `Process` reads them in what a server has said.
+a filter sees these records; `Process` reads them in the output of a server.
 """
 
 import logging

@@ -137,7 +137,7 @@ BUGS = [
         "tests/unit/server/streams/test_get_shard_iterator.py",
     ),
     bug(
-        "an iterator from the end begins at what the node has folded",
+        "an iterator from the end begins at the last record that the node has folded",
         """
 @ server/api/operations/streams/get_shard_iterator.py
 -    if body["ShardIteratorType"] in _FROM_THE_END:

@@ -37,7 +37,7 @@ async def get_shard_iterator(database: Database, body: dict[str, Any], _caller: 
     if partition is None or shard_id(period.label, period.shard_ms, *named[1:]) != body["ShardId"]:
         raise _no_shard()
     if body["ShardIteratorType"] in _FROM_THE_END:
-        await _reach_end(partition)  # what is written already must not come after the iterator
+        await _reach_end(partition)  # no record that is written already may come after the iterator
     try:
         iterator, position = await _find(database, body, period, named)
     except RefusedAtError as refused:
