@@ -44,6 +44,15 @@ def check_prefix(prefix: str, member: str) -> None:
         raise ValidationError(f"{member} is not valid Unicode")
 
 
+def path_while_written(path: Path) -> Path:
+    """Return the path of a file of a bucket until it is complete. As an object of S3, it is no key before."""
+    return path.with_name(f".{path.name}.part")
+
+
+def _is_being_written(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".part")
+
+
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
@@ -98,7 +107,7 @@ class BucketFolder:
         return path
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """Yield the keys of the files that begin with a prefix, in order.
+        """Yield the keys of the files that begin with a prefix, in order, without those that are being written.
 
         Raises:
             JobFailedError: A symbolic link leads out of the bucket, or the name of a file is not valid Unicode.
@@ -108,7 +117,8 @@ class BucketFolder:
         found = []
         for folder, _, names in os.walk(begin):
             below = Path(folder).relative_to(self.path)
-            found += [key for name in names if (key := (below / name).as_posix()).startswith(prefix)]
+            keys = ((below / name).as_posix() for name in names if not _is_being_written(name))
+            found += [key for key in keys if key.startswith(prefix)]
         for key in sorted(found):
             if not _is_unicode(key):
                 raise JobFailedError("S3InvalidKey", f"The name of a file is not valid Unicode: {key!a}")

@@ -24,6 +24,7 @@ from ...model.errors import FoldbError
 from ...model.lazy_dataclass import dataclass
 from ...model.limits import MODERN
 from ...model.values import Item, item_size
+from .bucket_folders import path_while_written
 from .compression import compressing
 from .item_files import ItemChange, ItemFormat, encode_change, encode_item
 
@@ -244,7 +245,7 @@ class _OpenFile:
         self._key = key
         self._count = 0
         self._path = folder / key
-        self._part = _part(self._path)
+        self._part = path_while_written(self._path)
         self._file = _Hashing(self._part.open("wb"))
         self._content = compressing(self._file, "GZIP")  # type: ignore[arg-type]  # it only writes
 
@@ -270,14 +271,9 @@ class _OpenFile:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file durably. It appears whole, or not at all."""
-    part = _part(path)
+    part = path_while_written(path)
     part.write_bytes(content)
     _name(part, path)
-
-
-def _part(path: Path) -> Path:
-    """Return the path of a file while it is being written."""
-    return path.with_name(f"{path.name}.part")
 
 
 def _name(part: Path, path: Path) -> None:
