@@ -46,15 +46,12 @@ OWNER = """
 import sys
 from pathlib import Path
 from foldb.log.local import disk_process
-from tests.support.subscribed import until
 from tests.unit.log.test_disk_process import Opened, WatchingLoop, command, STALLED
 folder, stalled = map(Path, sys.argv[1:])
 disk_process.COMMAND = command(STALLED, stalled=str(stalled))
 opened = Opened(folder, WatchingLoop())
 opened.start()
-stalled.touch()
-opened.send(1)
-until(Path(f"{stalled} now").exists)
+opened.stall(stalled)
 print("stalled", flush=True)
 sys.stdin.read()
 """
@@ -145,6 +142,20 @@ class Opened:
             self.append(1)
         assert self.process.pid is not None
         return self.process.pid
+
+    def stall(self, stalled: Path) -> None:
+        """Append until the process of STALLED is in a sync that does not end, with two entries unanswered.
+
+        The thread writes those that come while it prepares the next segment.
+        """
+        stalled.touch()
+
+        def has_stalled() -> bool:
+            if len(self.results) == self.sent:
+                self.send(2)
+            return Path(f"{stalled} now").exists()
+
+        self._loop.turn(has_stalled)
 
 
 @pytest.fixture
@@ -241,9 +252,7 @@ def test_a_process_that_dies_during_a_sync_loses_nothing(
     monkeypatch.setattr(disk_process, "COMMAND", command(STALLED, stalled=str(stalled)))
     opened = Opened(tmp_path / "data", loop)
     process_id = opened.start()
-    stalled.touch()
-    opened.send(2)
-    until(Path(f"{stalled} now").exists)
+    opened.stall(stalled)
     assert opened.sent - 2 == len(opened.results)
     os.kill(process_id, signal.SIGKILL)
     loop.turn(lambda: len(opened.results) == opened.sent)
