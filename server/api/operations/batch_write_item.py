@@ -1,6 +1,7 @@
 """BatchWriteItem: up to twenty-five independent puts and deletes of several tables.
 
-Every put or delete is a command of its own. Those that are throttled or conflict are returned as UnprocessedItems.
+Every put or delete is a command of its own. Those that are throttled or conflict are returned as UnprocessedItems; if
+all are throttled, the answer is that error. A conflict is no error of BatchWriteItem (API reference, "Errors").
 """
 
 from dataclasses import field
@@ -133,18 +134,19 @@ def _on_outcome(batch: _Batch, write: _Write, outcome: Outcome, position: Result
 def _answer(batch: _Batch) -> None:
     position = joined(batch.positions.values())
     unprocessed: dict[str, list[dict[str, Any]]] = {}
-    last: RequestError | None = None
+    causes: list[RequestError] = []
     for write in batch.writes:
         assert write.outcome is not None
         error = write_requests.refusal(write.outcome)
         if error is not None and (isinstance(error, _LATER) or is_throttled(error)):
             unprocessed.setdefault(write.name, []).append(write.request)
-            last = error
+            causes.append(error)
         elif error is not None:
             batch.reply.error(error, position)
             return
-    if last is not None and sum(map(len, unprocessed.values())) == len(batch.writes):
-        batch.reply.error(last, position)
+    has_conflict = any(isinstance(cause, TransactionConflictError) for cause in causes)
+    if len(causes) == len(batch.writes) and not has_conflict:
+        batch.reply.error(causes[-1], position)
         return
     answer = members(
         b'"UnprocessedItems":' + orjson.dumps(unprocessed),

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +76,14 @@ class Client:
 
     def run(self) -> None:
         """Send all requests."""
-        for nth, (operation, body) in enumerate(self._requests()):
-            if nth % FRESH == 0:
-                with suppress(LookupError):  # another client has deleted the table or made it a moment ago
-                    self._names = Told(self._ask)
-            self._ask(operation, body)
-        self._connection.close()
+        with closing(self._connection):
+            for nth, (operation, body) in enumerate(self._requests()):
+                if nth % FRESH == 0:
+                    with suppress(
+                        LookupError
+                    ):  # another client has deleted the table or made it a moment ago
+                        self._names = Told(self._ask)
+                self._ask(operation, body)
 
     def _requests(self) -> Iterator[Request]:
         for _ in range(REQUESTS):
