@@ -58,7 +58,9 @@ def documented() -> dict[str, set[str]]:
         for name in names
     }
     of_tables = {"ResourceInUseException", "TableAlreadyExistsException", "TableInUseException"}
-    return errors | {ADMIN_API + name: COMMON | of_tables for name in ADMIN}
+    of_admin = {ADMIN_API + name: COMMON | of_tables for name in ADMIN}
+    of_admin[ADMIN_API + "Changes"].add("TrimmedDataAccessException")
+    return errors | of_admin
 
 
 class Connection:
