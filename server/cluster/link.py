@@ -207,6 +207,8 @@ class _Connection(Frames):
 
     def on_frame(self, value: PlainValue) -> None:
         self._received_at = self._loop.time()
+        if self.authenticated.cancelled():
+            return  # the link has given the connection up, and aborts it in its next turn
         if not self.authenticated.done():
             self._authenticate(value)
         elif value[0] == 0:

@@ -14,7 +14,7 @@ from foldb.log.commands import Position
 from foldb.model.errors import CertificateError
 from foldb.server.cluster.bootstrap import _tls
 from foldb.server.cluster.handshake import NONCE_BYTES, Identity, hello, proof
-from foldb.server.cluster.link import Answered, Lost, NotHere, Unsent
+from foldb.server.cluster.link import Answered, Lost, NotHere, Unsent, _Connection
 from foldb.server.cluster.wire import GET, LENGTH, NODE, REACH, STATUS, frame, unpacked
 from foldb.server.settings import Settings
 from tests.behaviour.auth.certificates import Files, make_certificates
@@ -43,6 +43,28 @@ async def test_a_call_is_answered_with_the_result_and_its_position() -> None:
         assert (Answered((b"{}", 2), AT),) == await answered(lambda done: link.call(GET, 3, KEY, done))
         assert [("get", *KEY)] == reported.asked
         await until(lambda: link.positions == {3: 11})
+
+
+async def test_a_link_is_closed_in_the_turn_in_which_it_would_come_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hello of the other node is no answer to a call."""
+    received = _Connection.data_received
+    async with peers() as all_:
+        link = all_.link(await all_.listen(Told()))
+        closing = link._task
+        begun = asyncio.Event()
+
+        def close_first(connection: _Connection, data: bytes) -> None:
+            closing.cancel()
+            received(connection, data)
+            begun.set()
+
+        monkeypatch.setattr(_Connection, "data_received", close_first)
+        await begun.wait()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        assert not link.is_up
 
 
 async def test_calls_without_a_position_are_answered_too() -> None:
