@@ -288,7 +288,7 @@ class Copy:
             self.advance()
 
     def _retry(self, error: RequestError) -> None:
-        """Continue at the cursor in the state, after a pause; at once if there is no table any more."""
+        """Continue at the cursor in the state after a pause. A copy whose table was deleted ends at once."""
         self._reading = self._ahead = None
         if self._definition is None:
             self.advance()

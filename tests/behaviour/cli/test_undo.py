@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,20 @@ def _has_table(shop: Shop, name: str) -> bool:
     return name in shop.client.list_tables()["TableNames"]
 
 
+def _undo_after(
+    change: Callable[[], object], shop: Shop, position: str, monkeypatch: pytest.MonkeyPatch
+) -> Result:
+    """Undo a transaction, with a change by another client between the plan of the server and its transaction."""
+    submit = undo_operation._submit
+
+    async def change_before(*arguments: Any) -> Outcome:
+        await asyncio.to_thread(change)
+        return await submit(*arguments)
+
+    monkeypatch.setattr(undo_operation, "_submit", change_before)
+    return shop.run("undo", position, "--yes")
+
+
 @pytest.mark.parametrize("named", ["transaction", "version"])
 def test_a_transaction_is_undone_as_a_whole(shop: Shop, named: str) -> None:
     """Its position is that of its Transact, or of the record that wrote one of its versions."""
@@ -182,14 +197,7 @@ def test_a_key_that_changes_during_the_undo_is_kept(
         shop.put("b", 1)
     _transaction(shop, "ab", 7)
     position = _versions(shop, "a")[0]["Transaction"]["Position"]
-    submit = undo_operation._submit
-
-    async def write_before(*arguments: Any) -> Outcome:
-        await asyncio.to_thread(shop.put, "b", 8, "bob")
-        return await submit(*arguments)
-
-    monkeypatch.setattr(undo_operation, "_submit", write_before)
-    result = shop.run("undo", position, "--yes")
+    result = _undo_after(partial(shop.put, "b", 8, "bob"), shop, position, monkeypatch)
 
     assert 10 == result.exit_code
     assert 4 == result.stderr.count("not undone: ")
@@ -201,12 +209,11 @@ def test_a_table_that_is_deleted_while_an_undo_is_planned_is_left_out(
 ) -> None:
     _transaction(shop, "ab", 7)
     position = _versions(shop, "a")[0]["Transaction"]["Position"]
-    read = read_partition
 
     async def delete_before(database: Any, partition_id: int, cut: Any, request: Any, kind: Any) -> Any:
         if isinstance(request, ReadVersions) and await asyncio.to_thread(_has_table, shop, "Stock"):
             await asyncio.to_thread(shop.client.delete_table, TableName="Stock")
-        return await read(database, partition_id, cut, request, kind)
+        return await read_partition(database, partition_id, cut, request, kind)
 
     monkeypatch.setattr(undo_operation, "read_partition", delete_before)
     rows = shop.undo(position)
@@ -220,14 +227,7 @@ def test_a_table_that_is_deleted_after_the_plan_of_an_undo_is_not_undone(
 ) -> None:
     _transaction(shop, "ab", 7)
     position = _versions(shop, "a")[0]["Transaction"]["Position"]
-    submit = undo_operation._submit
-
-    async def delete_before(*arguments: Any) -> Outcome:
-        await asyncio.to_thread(shop.client.delete_table, TableName="Stock")
-        return await submit(*arguments)
-
-    monkeypatch.setattr(undo_operation, "_submit", delete_before)
-    result = shop.run("undo", position, "--yes")
+    result = _undo_after(partial(shop.client.delete_table, TableName="Stock"), shop, position, monkeypatch)
 
     assert 10 == result.exit_code
     assert 4 == result.stderr.count("not undone: ")

@@ -79,9 +79,8 @@ class Client:
         with closing(self._connection):
             for nth, (operation, body) in enumerate(self._requests()):
                 if nth % FRESH == 0:
-                    with suppress(
-                        LookupError
-                    ):  # another client has deleted the table or made it a moment ago
+                    # Another client may have deleted the table, or made it a moment ago.
+                    with suppress(LookupError):
                         self._names = Told(self._ask)
                 self._ask(operation, body)
 
