@@ -156,8 +156,10 @@ def test_a_lost_segment_stops_the_server_and_comes_back(
             create(server.url)
             with Writers(ledger, server.url) as writers:
                 writers.wait_for(100 + seed)
+                server.signal(signal.SIGSTOP)  # else the segment may be full by then, and no longer open
                 displace(tmp_path)
                 faults[displace.__name__] += 1
+                server.signal(signal.SIGCONT)
                 writers.join()
             assert server.wait() == 9
         assert side_file(server.said).exists()
