@@ -16,6 +16,8 @@ _TRACEBACK: Final = "Traceback (most recent call last):\n"
 _REPORTS: Final = (
     "the client receives InternalServerError",
     "Exception in callback ",
+    "Fatal error on transport ",  # uvloop
+    "Fatal error: protocol.",  # asyncio
     "Task exception was never retrieved",
 )
 

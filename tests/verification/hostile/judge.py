@@ -13,6 +13,7 @@ import orjson
 
 from foldb.log.commands import Record
 from foldb.log.local import LocalLog
+from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.index_entries import entry_key, entry_of
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.refold import refold
@@ -115,18 +116,28 @@ def check(operation: str, status: int, body: Any, allowed: dict[str, set[str]]) 
         assert len(body.get("message") or body.get("Message") or "") <= MESSAGE_MAX
 
 
-def refolded(path: Path, through: int) -> PartitionState:
-    """The state as the log has it, up to an offset."""
+def check_refold(folder: Path, live: dict[str, Any]) -> None:
+    """Check that the log folds to the tables of the answer of Digest, and that their indexes are right."""
+    for each in live.get("Digests", [live]):
+        partition, _, place = each["Position"].rpartition(":")
+        state = _refolded(folder, int(partition or 0), through=int(place.partition(".")[0]))
+        assert each["Digest"] == digest(state), f"partition {partition or 0}"
+        for table in state.tables.values():
+            _check_indexes(table, state)
+
+
+def _refolded(folder: Path, partition: int, *, through: int) -> PartitionState:
+    """The state of a partition as the log has it, up to an offset."""
 
     def is_wanted(record: Record) -> bool:
         return record.offset <= through
 
     state = PartitionState()
-    refold(state, takewhile(is_wanted, LocalLog.open_reader(path).read(0)))
+    refold(state, takewhile(is_wanted, LocalLog.open_reader(folder).read(partition)))
     return state
 
 
-def check_indexes(table: Table, state: PartitionState) -> None:
+def _check_indexes(table: Table, state: PartitionState) -> None:
     """Check that an active index has exactly one entry per item with its keys."""
     items = list(table.items.scan(None))
     for index in table.indexes.values():
