@@ -63,7 +63,7 @@ def measure(options: Options) -> None:
             [logs.table(_INDEX)], logs.changing_puts(keys[:_KEYS], dice), logs.updates(keys)
         )
         logs.append(folder, commands, create=True)
-        used, elapsed, follower = _follow(folder)
+        used, elapsed, follower = _least(folder, options)
         count = len(keys[:_KEYS]) + len(keys)
         rate = f"{at_least(count / used / GOAL_UPDATES, 1)} of {GOAL_UPDATES:,}"
         rows.append(
