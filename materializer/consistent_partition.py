@@ -179,7 +179,7 @@ class ConsistentPartition:
         self._read(
             request.consistent,
             lambda: self._holders(
-                key for key in self._held if key[0] == request.table and key[1] == request.pk
+                [key for key in self._held if key[0] == request.table and key[1] == request.pk]
             ),
             serve,
             done,
@@ -190,7 +190,7 @@ class ConsistentPartition:
         serve = partial(self._local.scan, request, done)
         self._read(
             request.consistent,
-            lambda: self._holders(key for key in self._held if key[0] == request.table),
+            lambda: self._holders([key for key in self._held if key[0] == request.table]),
             serve,
             done,
             fresh=request.fresh,

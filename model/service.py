@@ -13,6 +13,7 @@ items, keys and expressions are not checked here: see `values.py`.
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -561,14 +562,14 @@ def _show(value: Any, name: str) -> str:
         return "null"
     match shape["type"]:
         case "list":
-            return f"[{_join(_show(element, shape['member']) for element in value)}]"
+            return f"[{_join(map(_show, value, repeat(shape['member'])))}]"
         case "map":
-            inside = _join(f"{key}={_show(member, shape['value'])}" for key, member in value.items())
-            return f"{{{inside}}}"
+            inside = map(_show, value.values(), repeat(shape["value"]))
+            return f"{{{_join(map('{}={}'.format, value, inside))}}}"
         case "structure":
-            present = ((member, kind) for member, kind in shape["members"].items() if member in value)
-            inside = _join(f"{_spelled(member)}={_show(value[member], kind)}" for member, kind in present)
-            return f"{name}({inside})"
+            present = {member: kind for member, kind in shape["members"].items() if member in value}
+            inside = map(_show, map(value.__getitem__, present), present.values())
+            return f"{name}({_join(map('{}={}'.format, map(_spelled, present), inside))})"
         case _:
             return _shorten(str(value))
 
@@ -585,8 +586,12 @@ def is_deeper(value: Any, levels: int) -> bool:
     """Return whether a JSON object or array has more levels of objects and arrays, itself included."""
     level = [value]
     for _ in range(levels):
-        inside = (each.values() if type(each) is dict else each for each in level)
-        level = [inner for members in inside for inner in members if type(inner) in (dict, list)]
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if type(each) is dict else each)
+            if type(inner) in (dict, list)
+        ]
         if not level:
             return False
     return True

@@ -22,9 +22,9 @@ from typing import Any, Final
 import orjson
 
 from ...log.binary import LayoutError, encode_first_message, encode_message
-from ...log.commands import Relay
+from ...log.commands import IndexEntry, IndexSent, Relay
 from .feed import frames as feed
-from .state import DefinitionRollout, Index, PartitionState, Table
+from .state import DefinitionRollout, Index, PartitionState, Table, TransactionToken
 from .storage import Store
 from .transactions import frames as transactions
 from .view import ScanPosition, StoreView, ViewEntry
@@ -69,7 +69,8 @@ def dump(state: PartitionState) -> Iterator[bytes]:
 def outline(state: PartitionState) -> Iterator[bytes]:
     """Serialize the state without items and index entries. `load` reads it as a state whose stores are empty."""
     yield from _front(state)
-    yield from (frame for frame, _ in _parts(state))
+    for frame, _ in _parts(state):
+        yield frame
     yield _frame(END, b"")
 
 
@@ -134,8 +135,8 @@ def _front(state: PartitionState) -> Iterator[bytes]:
     others = [*transactions.frames(state.transactions), *feed.frames(state)]
     return chain(
         (_json(STATE, _header(state)),),
-        (_frame(ORIGIN, _ORIGIN.pack(origin, entry_number)) for origin, entry_number in origins),
-        (_json(TOKEN, [name, token.fingerprint.hex(), token.time]) for name, token in tokens),
+        map(_origin, origins),
+        map(_token, tokens),
         [_json(kind, content) for kind, content in others],
         _messaging(state),
     )
@@ -143,7 +144,8 @@ def _front(state: PartitionState) -> Iterator[bytes]:
 
 def _parts(state: PartitionState) -> Iterator[tuple[bytes, Store]]:
     """Yield the frame that begins each table or index, and the items that follow it."""
-    return chain.from_iterable(_parts_of(state.tables[table_id]) for table_id in sorted(state.tables))
+    for table_id in sorted(state.tables):
+        yield from _parts_of(state.tables[table_id])
 
 
 def _parts_of(table: Table) -> Iterator[tuple[bytes, Store]]:
@@ -166,16 +168,33 @@ def _messaging(state: PartitionState) -> Iterator[bytes]:
     return chain(
         spreading,
         received,
-        chain.from_iterable(chain((frame,), map(_message, relays)) for frame, relays in outboxes),
-        (
-            _frame(DEFERRED, _DEFERRED.pack(sender) + encode_message(one))
-            for sender, one in list(state.deferred)
-        ),
+        chain.from_iterable(map(_outbox, outboxes)),
+        map(_deferred, list(state.deferred)),
         [_json(VOIDED, [offset, index]) for offset, index in state.voided],
         [_json(BACKUP, state.backups[arn].to_json()) for arn in sorted(state.backups)],
         [_json(RESTORE, [table, state.restores[table].hex()]) for table in sorted(state.restores)],
         [_json(JOB, job.to_json()) for job in state.jobs.values()],
     )
+
+
+def _origin(origin: tuple[bytes, int]) -> bytes:
+    return _frame(ORIGIN, _ORIGIN.pack(*origin))
+
+
+def _token(token: tuple[str, TransactionToken]) -> bytes:
+    name, used = token
+    return _json(TOKEN, [name, used.fingerprint.hex(), used.time])
+
+
+def _outbox(outbox: tuple[bytes, list[Relay]]) -> Iterator[bytes]:
+    frame, relays = outbox
+    yield frame
+    yield from map(_message, relays)
+
+
+def _deferred(deferred: tuple[int, IndexEntry | IndexSent]) -> bytes:
+    sender, message = deferred
+    return _frame(DEFERRED, _DEFERRED.pack(sender) + encode_message(message))
 
 
 def _message(relay: Relay) -> bytes:

@@ -120,10 +120,10 @@ def _latest_cause_time(entry: Entry) -> int:
 
 def voids(records: Iterable[Record]) -> list[Void]:
     """Return the records and commands before these records that these declare void."""
-    commands = ((record, command) for record in records for command in record.entry.commands)
     return [
         (command.offset, command.index)
-        for record, command in commands
+        for record in records
+        for command in record.entry.commands
         if type(command) is Skip and command.offset < record.offset
     ]
 

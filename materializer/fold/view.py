@@ -69,7 +69,7 @@ class StoreView:
     def range(self, pk: bytes, low: bytes, high: bytes | None, reverse: bool) -> Iterator[ViewEntry]:
         """Yield the entries of one partition key with low <= sort key < high, from either end."""
         hashed = self._store.hash_of(pk)
-        live = ((hashed, pk, sk, stored) for sk, stored in self._store.range(pk, low, high, reverse))
+        live = _placed(hashed, pk, self._store.range(pk, low, high, reverse))
         if not self._old:
             return live
         end = (hashed, pk + b"\0") if high is None else (hashed, pk, high)
@@ -98,3 +98,9 @@ class StoreView:
             if old[position] is not None:
                 yield (*position, old[position])
             position = next(kept, None)
+
+
+def _placed(hashed: int, pk: bytes, found: Iterator[tuple[bytes, Stored]]) -> Iterator[ViewEntry]:
+    """Yield the entries of one partition key as those of a scan."""
+    for sk, stored in found:
+        yield hashed, pk, sk, stored

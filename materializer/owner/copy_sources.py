@@ -216,7 +216,7 @@ def _import_cursor(place: Any, counts: dict[str, int], **end: Any) -> bytes:
 def _cuts(restore: Restore) -> Cuts:
     """Return the cut of each partition at which a restore reads."""
     named = parse_positions(restore.positions) if restore.positions else ()
-    positions = (Position(each.partition or 0, each.offset, each.index) for each in named)
+    positions = [Position(each.partition or 0, each.offset, each.index) for each in named]
     return Cuts({each.partition: each for each in positions}, restore.cut_ms)
 
 

@@ -210,7 +210,7 @@ def _open_past(node: Node, route: Route, past: as_of.PastRequest, body: Body, re
 
 def _lacks_table(node: Node, demanded: Iterable[Demand]) -> bool:
     """Return whether the catalog, which may be behind its log, lacks a table, whose policy it would not know."""
-    named = (demand[2] for demand in demanded)
+    named = [demand[2] for demand in demanded]
     return any(
         table is not NODE and table != EVERYTHING and node.state.table_named(name_of(table)) is None
         for table in named

@@ -79,7 +79,7 @@ class Consumed:
     def _indexes(self, name: bytes, indexes: dict[str, int]) -> bytes:
         if not indexes:
             return b""
-        each = (b"%b:{%b}" % (quoted(index), self._units(count)) for index, count in indexes.items())
+        each = [b"%b:{%b}" % (quoted(index), self._units(count)) for index, count in indexes.items()]
         return b'"%b":{%b}' % (name, b",".join(each))
 
     def _units(self, half_units: int) -> bytes:
@@ -102,7 +102,7 @@ def consumed_each(body: dict[str, Any], reply: Reply, tables: Collection[Consume
     detail = body.get("ReturnConsumedCapacity", "NONE")
     if detail == "NONE":
         return b""
-    return b'"ConsumedCapacity":' + array(consumed.json(detail) for consumed in tables)
+    return b'"ConsumedCapacity":' + array([consumed.json(detail) for consumed in tables])
 
 
 def collection_metrics(definition: TableDefinition, pk: bytes, size: int) -> bytes:

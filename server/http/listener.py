@@ -163,7 +163,7 @@ class Listener(Shared):
     def _make_room(self) -> bool:
         """Evict a connection without a request in flight; return False if there is none."""
         if not self._spare:
-            idle = ((each.deadline, each) for each in self._connections if each.deadline < NEVER)
+            idle = [(each.deadline, each) for each in self._connections if each.deadline < NEVER]
             self._spare = heapq.nsmallest(max(1, self._limit // 16), idle, key=itemgetter(0))
             self._spare.reverse()
         while self._spare:

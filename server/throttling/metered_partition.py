@@ -180,9 +180,9 @@ class MeteredPartition:
             return
 
         def on_items(found: list[Stored | None] | RequestError, position: ResultPosition) -> None:
-            sizes = (
-                (0 if stored is None else stored[1] for stored in found) if isinstance(found, list) else None
-            )
+            sizes = None
+            if isinstance(found, list):
+                sizes = [0 if stored is None else stored[1] for stored in found]
             self._take_rest(keys, block, sizes)
             done(found, position)
 
@@ -201,7 +201,7 @@ class MeteredPartition:
         def on_found(found: list[Found] | RequestError, position: ResultPosition) -> None:
             sizes = None
             if isinstance(found, list):
-                sizes = (stored[1] if isinstance(stored, tuple) else 0 for stored in found)
+                sizes = [stored[1] if isinstance(stored, tuple) else 0 for stored in found]
             self._take_rest(keys, 2 * _UNIT, sizes)
             done(found, position)
 

@@ -432,7 +432,7 @@ class TableMeters:
         self, part: TableDefinition | IndexDefinition, present: PartMeters | None, now_ms: int
     ) -> PartMeters:
         """Return the meters of a table or an index: the present ones, changed, or new ones."""
-        read, write = (rates_of(self.definition, part, access, self._limits) for access in Access)
+        read, write = [rates_of(self.definition, part, access, self._limits) for access in Access]
         if isinstance(
             part, IndexDefinition
         ):  # its entries are written by items of all partitions of a shared log

@@ -154,10 +154,10 @@ def _resolve(state: PartitionState, transaction_number: int, transaction: UnderW
 
 
 def _resolved(transaction_number: int, transaction: UnderWay) -> Resolved:
-    positions = (
+    positions = tuple(
         Position(partition, *position) for partition, position in sorted(transaction.positions.items())
     )
-    return Resolved(transaction_number, _outcome(transaction), tuple(positions))
+    return Resolved(transaction_number, _outcome(transaction), positions)
 
 
 def _outcome(transaction: UnderWay) -> Outcome:

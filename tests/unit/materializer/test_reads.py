@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from typing import cast
 
 import orjson
 import pytest
@@ -10,9 +11,11 @@ from foldb import expressions
 from foldb.materializer.fold.index_entries import entry_key
 from foldb.materializer.fold.reads import segment_bounds
 from foldb.materializer.fold.state import Table
-from foldb.materializer.fold.storage import HASHES
+from foldb.materializer.fold.storage import HASHES, Store, Stored, WriteObserver
+from foldb.materializer.fold.view import StoreView
 from foldb.materializer.partition import Page, QueryRequest, ScanRequest
 from foldb.model.errors import ValidationError
+from foldb.model.keys import key_hash
 from foldb.model.values import Item, load
 from tests.support.pages import read_page
 from tests.unit.materializer.ledger import Ledger, index_request, put
@@ -337,6 +340,32 @@ def test_the_last_page_of_a_collection_costs_as_much_as_the_first(ledger: Ledger
     first, last = (steps(table, after) for after in (None, b"%08d" % (size - 101)))
 
     assert last <= first + 25
+
+
+@pytest.mark.parametrize("is_overlaid", [False, True])
+def test_a_portion_takes_only_its_own_entries_from_a_view(is_overlaid: bool) -> None:
+    """Otherwise each portion of a page costs as much as the rest of the collection."""
+    taken: list[bytes] = []
+
+    class Counted:
+        def __init__(self) -> None:
+            self.views: list[WriteObserver] = []
+
+        def hash_of(self, pk: bytes) -> int:
+            return key_hash(1, pk)
+
+        def range(self, pk: bytes, *_: object) -> Iterator[tuple[bytes, Stored]]:
+            for number in range(1000):
+                taken.append(b"%03d" % number)
+                yield taken[-1], (b"{}", 2)
+
+    view = StoreView(cast(Store, Counted()))
+    if is_overlaid:
+        view.keep(b"p", b"500", None)
+    entries = view.range(b"p", b"", None, False)
+
+    assert [b"000", b"001", b"002"] == [next(entries)[2] for _ in range(3)]
+    assert 3 == len(taken)
 
 
 def steps(table: Table, after: bytes | None) -> int:

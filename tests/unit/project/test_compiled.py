@@ -1,8 +1,8 @@
 """The modules of the compiled build (setup.py) hold only code that means the same when mypyc compiles it.
 
 mypyc compiles a class into a C structure: a class that is not compiled cannot derive from it. A name of two `except`
-clauses has one type, so the second clause would refuse its exception. The two other rules are limits of mypyc that
-end the build, found here in milliseconds instead of minutes.
+clauses has one type, so the second clause would refuse its exception. A generator expression becomes a list. Two other
+rules are limits of mypyc that end the build, found here in milliseconds instead of minutes.
 """
 
 import ast
@@ -17,6 +17,11 @@ from .source import ROOT, modules, tree
 SETUP = runpy.run_path(str(ROOT / "setup.py"))
 HOT: list[str] = SETUP["hot_modules"]()
 TREES = {path: tree(ROOT / path) for path in HOT}
+# They take every element, or mypyc makes a loop of the call.
+CONSUMERS = frozenset((
+    "all", "any", "bytes", "Counter", "extend", "frozenset", "join", "list", "max", "min", "next", "set", "sorted",
+    "sum", "tuple", "update",
+))  # fmt: skip
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
@@ -83,6 +88,21 @@ def test_no_slots_are_read(path: str) -> None:
     ]
 
     assert [] == [each.lineno for each in read]
+
+
+@pytest.mark.parametrize("path", HOT)
+def test_a_generator_expression_is_consumed_where_it_stands(path: str) -> None:
+    """mypyc makes a list of it first. Elsewhere the first element of a million would cost as much as all of them."""
+    consumed = {
+        part
+        for each in ast.walk(TREES[path])
+        for part in ast.iter_child_nodes(each)
+        if isinstance(each, ast.Starred)
+        or (isinstance(each, ast.Call) and ast.unparse(each.func).rpartition(".")[2] in CONSUMERS)
+    }
+    lazy = [each for each in ast.walk(TREES[path]) if isinstance(each, ast.GeneratorExp)]
+
+    assert [] == [each.lineno for each in lazy if each not in consumed]
 
 
 def test_only_compiled_classes_derive_from_compiled_ones() -> None:

@@ -30,6 +30,24 @@ BUGS = [
 """,
         "tests/unit/server/operations/test_error_order.py",
     ),
+    bug(
+        "a portion of a page takes the rest of its collection",
+        """
+@ materializer/fold/view.py
+-        live = _placed(hashed, pk, self._store.range(pk, low, high, reverse))
++        live = iter([*_placed(hashed, pk, self._store.range(pk, low, high, reverse))])
+""",
+        "tests/unit/materializer/test_reads.py",
+    ),
+    bug(
+        "a compiled module keeps a generator expression, which mypyc makes a list",
+        """
+@ materializer/fold/view.py
+-        live = _placed(hashed, pk, self._store.range(pk, low, high, reverse))
++        live = ((hashed, pk, sk, stored) for sk, stored in self._store.range(pk, low, high, reverse))
+""",
+        "tests/unit/project/test_compiled.py",
+    ),
     # Once, in order, the same on every refold
     bug(
         "a repeated entry is folded again",
