@@ -136,10 +136,7 @@ BUGS = [
         "an index entry that came early is forgotten in a dump",
         """
 @ materializer/fold/dump.py
--        (
--            _frame(DEFERRED, _DEFERRED.pack(sender) + encode_message(one))
--            for sender, one in list(state.deferred)
--        ),
+-        map(_deferred, list(state.deferred)),
 """,
         RANDOM,
     ),

@@ -188,7 +188,7 @@ BUGS = [
         "an answer names the coordinator's place alone",
         """
 @ materializer/fold/transactions/coordinator.py
--    return Resolved(transaction_number, _outcome(transaction), tuple(positions))
+-    return Resolved(transaction_number, _outcome(transaction), positions)
 +    return Resolved(transaction_number, _outcome(transaction))
 """,
         STEPS,
