@@ -14,7 +14,7 @@ _REPEATS = 15
 
 
 def measure(options: Options) -> None:
-    """Print the cost of the first and of the last page, which are equal, and the time to read all."""
+    """Print the cost of the first and the last page, which should be equal, and the time to read all."""
     with temporary_folder() as folder:
         keys = (("all", f"{number:08}") for number in range(options.items))
         logs.write(folder, logs.puts(keys), options.port)

@@ -17,6 +17,7 @@ from foldb.materializer.fold.dump import digest
 from foldb.materializer.fold.index_entries import entry_key, entry_of
 from foldb.materializer.fold.state import PartitionState, Table
 from foldb.materializer.refold import refold
+from foldb.model.cuts import parse_positions
 from foldb.model.index_keys import key_error_of_index
 from foldb.model.values import load
 from foldb.server.api.admin import ADMIN
@@ -119,9 +120,9 @@ def check(operation: str, status: int, body: Any, allowed: dict[str, set[str]]) 
 def check_refold(folder: Path, live: dict[str, Any]) -> None:
     """Check that the log folds to the tables of the answer of Digest, and that their indexes are right."""
     for each in live.get("Digests", [live]):
-        partition, _, place = each["Position"].rpartition(":")
-        state = _refolded(folder, int(partition or 0), through=int(place.partition(".")[0]))
-        assert each["Digest"] == digest(state), f"partition {partition or 0}"
+        (position,) = parse_positions(each["Position"])
+        state = _refolded(folder, position.partition or 0, through=position.offset)
+        assert each["Digest"] == digest(state), each["Position"]
         for table in state.tables.values():
             _check_indexes(table, state)
 
