@@ -210,6 +210,7 @@ def test_entries_larger_than_the_socket_has_room_for_are_written_too(opened: Ope
     opened.start()
     for number in range(8):
         opened.append(1, size=MOST_BYTES // 2 * (number % 4))
+    opened.log.close()
     assert list(range(opened.sent)) == numbers(tmp_path / "data")
 
 
