@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from foldb.materializer.os_process import start_helper_process
 from foldb.materializer.snapshot_scheduler import COMMAND as SNAPSHOT
 from foldb.materializer.snapshot_worker import SnapshotJob
 
@@ -32,7 +33,6 @@ GOAL_GET_P99 = 1.2
 GOAL_BESIDE_P99 = 3
 _BURST = {"PutItem": 25, "GetItem": 100}
 _BURSTS_A_SECOND = 20
-_NICENESS = 10  # of snapshots and of the history process
 _HISTORY = b"foldb.server.history.worker"
 _NAMED: dict[str, Any] = {"TableName": "orders"}
 
@@ -196,9 +196,8 @@ def _filling(server: Running) -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _taking_snapshot(folder: Path) -> Iterator[Callable[[], bool]]:
     """Take a snapshot in a process of its own, as a server does. It is aborted if it takes longer than the block."""
-    process = subprocess.Popen(SNAPSHOT, stdin=subprocess.PIPE)  # noqa: S603 -- our own command
+    process = start_helper_process(SNAPSHOT, stdout=subprocess.DEVNULL)
     try:
-        os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
         assert process.stdin is not None
         with process.stdin as stdin:
             stdin.write(SnapshotJob(str(folder / "data")).encode())

@@ -7,7 +7,10 @@ import ctypes
 import logging
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +26,7 @@ _ENV_END: Final = 48
 # The variables that Python, its libraries and this package read in a helper process of the server.
 _HELPER_NAMES: Final = {"HOME", "LANG", "LANGUAGE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ"}
 _HELPER_PREFIXES: Final = ("DYLD_", "LC_", "LD_", "PYTHON")
+_HELPER_NICENESS: Final = 10
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +81,36 @@ def helper_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name in _HELPER_NAMES or name.startswith(_HELPER_PREFIXES)
     }
+
+
+def start_helper_process(
+    command: Sequence[str], *, stdout: int, descriptors: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    """Start a process that gets its job on stdin and inherits file descriptors, after the server in everything else.
+
+    The server has precedence in processor time, and in staying alive when memory runs out. The process is in a group of
+    its own: Ctrl-C on a terminal is for the server, which then ends it. It is in the server's session, because Linux
+    first shares the processors among sessions, and niceness holds within one only (sched(7), "The autogroup feature").
+
+    Args:
+        stdout: As for subprocess.Popen.
+
+    Raises:
+        OSError: The system has no room for another process.
+    """
+    process = subprocess.Popen(  # noqa: S603  the callers' commands are foldb's own
+        command,
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        env=helper_environment(),
+        process_group=0,
+        pass_fds=descriptors,
+    )
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, _HELPER_NICENESS)
+    with suppress(OSError):
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+    return process
 
 
 def adopt_orphans() -> None:

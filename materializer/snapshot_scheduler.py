@@ -7,15 +7,13 @@ consequence is that the next start takes longer.
 """
 
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-from .os_process import helper_environment
+from .os_process import start_helper_process
 from .snapshot_worker import SnapshotJob
 from .worker import Cancellable, Scheduler
 
@@ -23,7 +21,6 @@ from .worker import Cancellable, Scheduler
 COMMAND: Final = (sys.executable, "-P", "-m", "foldb.materializer.snapshot_worker")
 
 _EVERY_SECONDS: Final = 1.0
-_NICENESS: Final = 10
 
 logger = logging.getLogger(__name__)
 
@@ -91,26 +88,10 @@ class SnapshotScheduler:
             )
             return
         try:
-            # In a session of its own: Ctrl-C on a terminal is for the server, which then ends this process.
-            self._process = subprocess.Popen(  # noqa: S603  our own command
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env=helper_environment(),
-                start_new_session=True,
-            )
+            self._process = start_helper_process(self._command, stdout=subprocess.DEVNULL)
         except OSError as error:
             logger.warning("no snapshot was made: %s", error)
             return
-        _lower_priority(self._process.pid)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin as stdin:  # it may have failed already
             stdin.write(self._job().encode())
-
-
-def _lower_priority(process: int) -> None:
-    """Give the server precedence: in processor time, and in staying alive when memory runs out."""
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, process, _NICENESS)
-    with suppress(OSError):
-        Path(f"/proc/{process}/oom_score_adj").write_text("1000")

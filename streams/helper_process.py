@@ -3,17 +3,13 @@
 job, one line of JSON ──► stdin ──► python -m MODULE ──► stdout ──► lines, read by a thread
 """
 
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
 
-from ..materializer.os_process import helper_environment
-
-_NICENESS: Final = 10
+from ..materializer.os_process import start_helper_process
 
 
 def start_helper(
@@ -31,16 +27,9 @@ def start_helper(
         OSError: The system has no room for another process, or another thread.
     """
     # -P: Python must not import modules from the folder that the server runs in.
-    process = subprocess.Popen(  # noqa: S603  a module of foldb
-        [sys.executable, "-P", "-m", module],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=helper_environment(),
-        start_new_session=True,
-        pass_fds=descriptors,
+    process = start_helper_process(
+        [sys.executable, "-P", "-m", module], stdout=subprocess.PIPE, descriptors=descriptors
     )
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
 
     def listen() -> None:
         assert process.stdin is not None

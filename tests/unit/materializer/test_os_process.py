@@ -1,6 +1,7 @@
 """The parts of this process that are hidden from others, and those that child processes inherit."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from foldb.materializer.os_process import helper_environment
+from foldb.materializer.os_process import helper_environment, start_helper_process
 from foldb.materializer.snapshot_scheduler import SnapshotScheduler
 from foldb.materializer.snapshot_worker import SnapshotJob
 from foldb.server.history.process import HistoryProcess
@@ -48,6 +49,20 @@ def test_helpers_inherit_no_variable_that_can_hold_a_secret(monkeypatch: pytest.
 
     assert "hush" not in inherited.values()
     assert inherited["LC_ALL"] == "C.UTF-8"
+
+
+def test_a_helper_yields_to_its_server_and_gets_no_signal_of_the_terminal() -> None:
+    """Niceness holds within a session, and Ctrl-C is for the group in the foreground."""
+    helper = start_helper_process(["sleep", "600"], stdout=subprocess.DEVNULL)
+    try:
+        assert 10 == os.getpriority(os.PRIO_PROCESS, helper.pid)
+        assert os.getsid(0) == os.getsid(helper.pid)
+        assert helper.pid == os.getpgid(helper.pid)
+        if sys.platform == "linux":
+            assert "1000\n" == Path(f"/proc/{helper.pid}/oom_score_adj").read_text()
+    finally:
+        helper.kill()
+        helper.communicate()
 
 
 def test_a_job_hands_on_kafkas_variables_and_shows_none() -> None:

@@ -4,6 +4,7 @@ from tests.verification.planted.bug import bug
 
 SNAPSHOTS = "tests/unit/materializer/snapshots/test_snapshots.py"
 DUMPED = "tests/unit/materializer/snapshots/test_dump.py"
+HELPERS = "tests/unit/materializer/test_os_process.py"
 
 BUGS = [
     # Writing
@@ -66,6 +67,24 @@ BUGS = [
          except BlockingIOError:
 """,
         SNAPSHOTS,
+    ),
+    bug(
+        "a helper has a session of its own, in which its niceness means nothing",
+        """
+@ materializer/os_process.py
+-        process_group=0,
++        start_new_session=True,
+""",
+        HELPERS,
+    ),
+    bug(
+        "a terminal's Ctrl-C ends the helpers of a server before it",
+        """
+@ materializer/os_process.py
+-        process_group=0,
++        process_group=None,
+""",
+        HELPERS,
     ),
     # Loading
     bug(
