@@ -33,11 +33,13 @@ GOALS: dict[str, dict[str, dict[str, float]]] = {
     },
 }
 GOAL_CONNECTIONS = 32
-_MIXED = "mixed"
+# Half of the connections repeat the first request, which is measured, and half the second.
+_BESIDE = {"put-get": ("put", "get"), "get-put": ("get", "put")}
 BATCH = 25
 NAMES = {
     "put": "PutItem",
-    _MIXED: "PutItem, half of the connections get",
+    "put-get": "PutItem, half of the connections get",
+    "get-put": "GetItem, half of the connections put",
     "get": "GetItem",
     "update": "conditional UpdateItem",
     "query": "Query of 20",
@@ -53,7 +55,7 @@ def measure(options: Options) -> None:
         for connections in options.connections:
             _compare(
                 f"{connections} connections",
-                ("put", "get", "update", "query", _MIXED),
+                ("put", "get", "update", "query", *_BESIDE),
                 servers,
                 options,
                 connections,
@@ -114,13 +116,14 @@ def _medians(
 
 
 def _rate(operation: str, server: Running, options: Options, connections: int) -> load.Rate:
-    if operation != _MIXED:
+    if operation not in _BESIDE:
         return load.measured(
             server, operation, keys=options.keys, seconds=options.seconds, connections=connections
         )
     half = (connections + 1) // 2
-    with load.under_way(server.url, "get", keys=options.keys, connections=half):
-        return load.rate(server.url, "put", keys=options.keys, seconds=options.seconds, connections=half)
+    operation, other = _BESIDE[operation]
+    with load.under_way(server.url, other, keys=options.keys, connections=half):
+        return load.rate(server.url, operation, keys=options.keys, seconds=options.seconds, connections=half)
 
 
 def _rows(operation: str, rates: dict[str, load.Rate], connections: int) -> Iterator[list[str]]:

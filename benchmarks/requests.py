@@ -78,14 +78,11 @@ class Client:
             raise SystemExit(f"{operation}: {text.decode(errors='replace')}")
         return text
 
-    def seconds(self, operation: str, body: object, repeats: int) -> float:
-        """Return the shortest time of N responses to the same request."""
-        taken = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            self.call(operation, body)
-            taken.append(time.perf_counter() - start)
-        return min(taken)
+    def seconds(self, operation: str, body: object) -> float:
+        """Return the time of a response."""
+        start = time.perf_counter()
+        self.call(operation, body)
+        return time.perf_counter() - start
 
     def fill(self, keys: int, table: Mapping[str, object] = TABLE) -> None:
         """Create the table, and put every item that the load uses."""
