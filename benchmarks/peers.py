@@ -75,15 +75,15 @@ def foldb_with(*flags: str, name: str = OURS) -> Peer:
     return Peer(name, lambda port, folder: [*FOLDB.command(port, folder), *flags])
 
 
-def foldb_peers() -> list[Peer]:
-    """Return this checkout, and its compiled build if `make compile` has made it."""
+def foldb_peers(*flags: str) -> list[Peer]:
+    """Return this checkout, and its compiled build if `make compile` has made it, with more flags of `foldb serve`."""
     folder = Path(__file__).parents[1] / "build" / "compiled"
     if not folder.is_dir():
-        return [FOLDB]
+        return [foldb_with(*flags)]
     pure, compiled = ["/usr/bin/env", "-u", "PYTHONPATH"], ["/usr/bin/env", f"PYTHONPATH={folder}"]
     return [
-        Peer(OURS, lambda port, data: [*pure, *FOLDB.command(port, data)]),
-        Peer(COMPILED, lambda port, data: [*compiled, *FOLDB.command(port, data)]),
+        Peer(OURS, lambda port, data: [*pure, *FOLDB.command(port, data), *flags]),
+        Peer(COMPILED, lambda port, data: [*compiled, *FOLDB.command(port, data), *flags]),
     ]
 
 

@@ -19,6 +19,7 @@ KEYS = 50
 """Collections of twenty items: at 64 KB they take 64 MB."""
 ITEM_BYTES = (200, 1_000, 4_000, 64_000)
 BATCHES = (1, 5, 25)
+_NO_SNAPSHOTS = ("--snapshot-every", "0")  # one of a second or two would hit a few rows by chance
 _NAMES = {
     "fresh": "PutItem",
     "get": "GetItem",
@@ -33,7 +34,7 @@ def measure(options: Options) -> None:
     with ExitStack() as stack:
         servers = {
             peer.name: stack.enter_context(running(peer, options.port + place))
-            for place, peer in enumerate(foldb_peers())
+            for place, peer in enumerate(foldb_peers(*_NO_SNAPSHOTS))
         }
         for server in servers.values():
             with Client(server.url) as client:
