@@ -554,10 +554,12 @@ class Epochs:
         )
         self._discard_copies()
         self._epochs.remove(epoch)
-        self._write_list()
-        if epoch.follower is not None:
-            epoch.follower.abandon()
-        self._close(epoch)
+        try:
+            self._write_list()
+        finally:
+            if epoch.follower is not None:
+                epoch.follower.abandon()
+            self._close(epoch)
         self._storage.remove([epoch.number])
 
     def _declare_void(self, void: frozenset[Void]) -> None:

@@ -50,7 +50,7 @@ IDLE_S: Final = 1.0
 
 
 _RETRY_S: Final = 2.0
-"""The pause after a full disk or a log that cannot be read.
+"""The pause after a full disk, a disk that fails or a log that cannot be read.
 
 After a full disk the history is opened again: RocksDB writes nothing more after a failed write.
 """
@@ -110,7 +110,9 @@ class Histories:
         self._has_turn = False  # `_fold_next` is scheduled
         self._is_paused = False
         self._full: set[int] = set()  # the partitions whose full disk was reported
-        self._unreadable: set[int] = set()  # the partitions whose log cannot be read, which was reported
+        self._unreadable: set[int] = (
+            set()
+        )  # the partitions whose log or disk cannot be read, which was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
         """Return a history to read.
@@ -159,13 +161,22 @@ class Histories:
             self._full.discard(partition_id)
             self._unreadable.discard(partition_id)
             if partition_id in self._followers:
-                self._followers.pop(partition_id).close()
+                self._close(partition_id)
         for partition_id in self._followers:
             self._fold_soon(partition_id)
 
     def close(self) -> None:
         """Close all histories."""
         self.keep(())
+
+    def _close(self, partition_id: int) -> None:
+        """Close a history. If the disk fails, the next start folds from the checkpoint before."""
+        follower = self._followers.pop(partition_id)
+        try:
+            follower.close()
+        except OSError as error:
+            logger.error("cannot save the history of partition %d: %s", partition_id, error)
+            follower.abandon()
 
     def follow(self, partition_id: int) -> None:
         """Fold for 5 ms now and again up to the end of the log, then poll the log after each pause.
@@ -220,6 +231,9 @@ class Histories:
                 self.follow(due)
             except FoldbError as error:
                 self._wait_for_log(due, error)
+            except OSError as error:
+                self._abandon(due)
+                self._wait_for_log(due, error)
             finally:
                 self._take_turn()
 
@@ -238,14 +252,18 @@ class Histories:
                 str(error),  # a kept exception would keep the storage open
             )
         self._full.add(partition_id)
-        follower = self._followers.pop(partition_id, None)
-        if follower is not None:
-            follower.abandon()
+        self._abandon(partition_id)
         self._unschedule(partition_id)
         self._timers[partition_id] = self._loop.call_later(_RETRY_S, self._fold_soon, partition_id)
 
-    def _wait_for_log(self, partition_id: int, error: FoldbError) -> None:
-        """Fold a partition whose log cannot be read again after a pause."""
+    def _abandon(self, partition_id: int) -> None:
+        """Release a history without a write. It is opened again when it is needed."""
+        follower = self._followers.pop(partition_id, None)
+        if follower is not None:
+            follower.abandon()
+
+    def _wait_for_log(self, partition_id: int, error: FoldbError | OSError) -> None:
+        """Fold a partition again after a pause: its log cannot be read, or the disk fails."""
         if partition_id not in self._unreadable:
             logger.error(
                 "cannot fold the history of partition %d: %s; trying again every %d seconds",
@@ -280,7 +298,7 @@ class HistoryServer(Frames):
             result, position = self._read(partition_id, cut, read, void)
         except (NotFoldedError, HistoryInUseError):
             self.send([call_id, NOT_FOLDED])
-        except FoldbError as error:
+        except (FoldbError, OSError) as error:
             logger.error("cannot read the past of partition %d: %s; the read fails", partition_id, error)
             self.send([call_id, FAILED])
         except Exception:

@@ -1,6 +1,7 @@
 """The turns in which the history process follows the log."""
 
 import asyncio
+import errno
 import socket
 from pathlib import Path
 from typing import Any, cast
@@ -17,23 +18,33 @@ PAGE = b"x" * (1 << 20)
 
 
 class Behind:
-    """A history with a log that never ends. A test sets `error`, which the next fold raises once, or ends the log."""
+    """A history with a log that never ends.
+
+    A test sets `error`, which the next fold or close raises once, or ends the log.
+    """
 
     def __init__(self, partition_id: int, folded: list[int]) -> None:
         self._partition_id = partition_id
         self._folded = folded
         self.error: Exception | None = None
         self.has_more = True
+        self.is_abandoned = False
 
     def step(self) -> bool:
         self._folded.append(self._partition_id)
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
+        self._fail_once()
         return self.has_more
 
     def close(self) -> None:
-        """Do nothing."""
+        self._fail_once()
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+    def _fail_once(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
 
 
 class Following:
@@ -100,23 +111,37 @@ def test_a_partition_that_cannot_be_folded_leaves_turns_to_others(following: Fol
     assert [1, 2, 3, 2] == following.folded
 
 
+@pytest.mark.parametrize(
+    "error", [LogError("the broker is away"), OSError(errno.EIO, "Input/output error")], ids=["log", "disk"]
+)
 def test_a_partition_whose_log_cannot_be_read_is_reported_once_and_folded_later(
-    following: Following, caplog: pytest.LogCaptureFixture
+    error: Exception, following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:
     for history in following.each.values():
         history.has_more = False
     following.loop.settle()
     following.folded.clear()
     for _ in range(2):
-        following.each[1].error = LogError("the broker is away")
+        following.each[1].error = error
         following.loop.advance(2)
     assert [
-        "cannot fold the history of partition 1: the broker is away; trying again every 2 seconds"
+        f"cannot fold the history of partition 1: {error}; trying again every 2 seconds"
     ] == caplog.messages
+    assert isinstance(error, OSError) == following.each[1].is_abandoned  # it is opened again
 
     following.folded.clear()
     following.loop.advance(2)
     assert 1 in following.folded
+
+
+def test_a_history_whose_disk_fails_while_it_is_closed_is_released(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    following.each[2].error = OSError(errno.EIO, "Input/output error")
+    following.histories.close()
+
+    assert ["cannot save the history of partition 2: [Errno 5] Input/output error"] == caplog.messages
+    assert [False, True, False] == [history.is_abandoned for history in following.each.values()]
 
 
 def test_a_partition_that_is_not_kept_is_not_folded(following: Following) -> None:

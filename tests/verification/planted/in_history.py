@@ -596,4 +596,25 @@ BUGS = [
 """,
         "tests/unit/materializer/history/test_changes.py",
     ),
+    bug(
+        "a disk that fails while a history is closed is a traceback",
+        """
+@ server/history/worker.py
+             follower.close()
+-        except OSError as error:
++        except FoldbError as error:
+             logger.error("cannot save the history of partition %d: %s", partition_id, error)
+""",
+        "tests/unit/server/test_history_worker.py",
+    ),
+    bug(
+        "a history whose disk failed is folded on without being opened again",
+        """
+@ server/history/worker.py
+             except OSError as error:
+-                self._abandon(due)
+                 self._wait_for_log(due, error)
+""",
+        "tests/unit/server/test_history_worker.py",
+    ),
 ]
