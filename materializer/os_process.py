@@ -86,7 +86,7 @@ def helper_environment() -> dict[str, str]:
 def start_helper_process(
     command: Sequence[str], *, stdout: int, descriptors: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a process that gets its job on stdin and inherits file descriptors, after the server in everything else.
+    """Start a helper process, which reads its job from stdin and inherits file descriptors.
 
     The server has precedence in processor time, and in staying alive when memory runs out. The process is in a group of
     its own: Ctrl-C on a terminal is for the server, which then ends it. It is in the server's session, because Linux

@@ -110,9 +110,7 @@ class Histories:
         self._has_turn = False  # `_fold_next` is scheduled
         self._is_paused = False
         self._full: set[int] = set()  # the partitions whose full disk was reported
-        self._unreadable: set[int] = (
-            set()
-        )  # the partitions whose log or disk cannot be read, which was reported
+        self._unreadable: set[int] = set()  # the partitions whose failed fold was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
         """Return a history to read.
