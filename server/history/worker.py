@@ -110,7 +110,7 @@ class Histories:
         self._has_turn = False  # `_fold_next` is scheduled
         self._is_paused = False
         self._full: set[int] = set()  # the partitions whose full disk was reported
-        self._unreadable: set[int] = set()  # the partitions whose failed fold was reported
+        self._reported: set[int] = set()  # the partitions whose failed fold was reported
 
     def open(self, partition_id: int, void: Collection[Void]) -> EpochHistory:
         """Return a history to read.
@@ -157,7 +157,7 @@ class Histories:
             self._unschedule(partition_id)
             self.want(partition_id, waits=False)
             self._full.discard(partition_id)
-            self._unreadable.discard(partition_id)
+            self._reported.discard(partition_id)
             if partition_id in self._followers:
                 self._close(partition_id)
         for partition_id in self._followers:
@@ -190,7 +190,7 @@ class Histories:
         except FullDiskError as error:
             self.suspend(partition_id, error)
             return
-        self._unreadable.discard(partition_id)
+        self._reported.discard(partition_id)
         if has_more:
             self._fold_soon(partition_id)
         else:
@@ -228,10 +228,10 @@ class Histories:
             try:
                 self.follow(due)
             except FoldbError as error:
-                self._wait_for_log(due, error)
+                self._fold_later(due, error)
             except OSError as error:
                 self._abandon(due)
-                self._wait_for_log(due, error)
+                self._fold_later(due, error)
             finally:
                 self._take_turn()
 
@@ -260,16 +260,16 @@ class Histories:
         if follower is not None:
             follower.abandon()
 
-    def _wait_for_log(self, partition_id: int, error: FoldbError | OSError) -> None:
-        """Fold a partition again after a pause: its log cannot be read, or the disk fails."""
-        if partition_id not in self._unreadable:
+    def _fold_later(self, partition_id: int, error: FoldbError | OSError) -> None:
+        """Fold a partition after a pause. Its log cannot be read, or its disk fails, which is reported once."""
+        if partition_id not in self._reported:
             logger.error(
                 "cannot fold the history of partition %d: %s; trying again every %d seconds",
                 partition_id,
                 error,
                 _RETRY_S,
             )
-        self._unreadable.add(partition_id)
+        self._reported.add(partition_id)
         self._timers[partition_id] = self._loop.call_later(_RETRY_S, self._fold_soon, partition_id)
 
 

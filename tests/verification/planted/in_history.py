@@ -613,7 +613,7 @@ BUGS = [
 @ server/history/worker.py
              except OSError as error:
 -                self._abandon(due)
-                 self._wait_for_log(due, error)
+                 self._fold_later(due, error)
 """,
         "tests/unit/server/test_history_worker.py",
     ),
