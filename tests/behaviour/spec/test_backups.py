@@ -296,9 +296,10 @@ def test_a_table_is_restored_to_a_second(database: Database) -> None:
 @pytest.mark.spec("X4")
 def test_the_restorable_range_is_true(database: Database) -> None:
     source = database.recoverable()
+    first = database.recovery(source)["EarliestRestorableDateTime"]
+    _wait_for(first + timedelta(milliseconds=2))  # a time is a millisecond, and has all that is written in it
     database.put(source, 1)
-    recovery = database.recovery(source)
-    first, last = recovery["EarliestRestorableDateTime"], recovery["LatestRestorableDateTime"]
+    last = database.recovery(source)["LatestRestorableDateTime"]
 
     earliest = database.restore_to_time(source, RestoreDateTime=first)
     database.restore_to_time(source, RestoreDateTime=last)
@@ -374,6 +375,10 @@ def test_wrong_values_of_16_writers_are_undone(database: Database) -> None:
 def _next_second() -> datetime:
     """Wait until the next second has begun, and return it: boto3 sends whole seconds."""
     second = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
-    while datetime.now(UTC) < second + timedelta(milliseconds=5):
-        time.sleep(0.005)
+    _wait_for(second + timedelta(milliseconds=5))
     return second
+
+
+def _wait_for(moment: datetime) -> None:
+    while datetime.now(UTC) < moment:
+        time.sleep(0.001)  # a clock tells nobody
