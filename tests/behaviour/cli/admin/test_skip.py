@@ -1,15 +1,19 @@
 """`foldb log skip`: a log at which the fold stopped is served again, without the command that stopped it."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
 import foldb
-from foldb.log.commands import Put
+from foldb.log.commands import Put, Record
 from foldb.log.local import LocalLog
-from foldb.materializer.fold import fold_record
+from foldb.materializer import refold
+from foldb.materializer.fold.fold_record import Void, fold
+from foldb.materializer.fold.outcomes import Outcome
+from foldb.materializer.fold.state import PartitionState
 from foldb.materializer.refold import FoldError
 from tests.behaviour.cli.conftest import Foldb, at, lines
 from tests.support.raw import ask
@@ -31,13 +35,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Plant a bug with which the fold stops at a put, and return the position of the put."""
-    whole = fold_record.fold_command
 
-    def fold_command(state: object, command: object, number: int) -> object:
-        assert not (isinstance(command, Put) and b"third" in command.item), "a bug"
-        return whole(state, command, number)  # type: ignore[arg-type]
+    def raise_at_third(state: PartitionState, record: Record, void: Collection[Void] = ()) -> list[Outcome]:
+        if puts(record, b"third") and record.offset not in {offset for offset, _ in void}:
+            raise KeyError("a bug")
+        return fold(state, record, void)
 
-    monkeypatch.setattr(fold_record, "fold_command", fold_command)
+    monkeypatch.setattr(refold, "fold", raise_at_third)
     with pytest.raises(FoldError), foldb.serve(folder) as server:
         assert 8 == put(at(server.endpoint_url), "third").exit_code
     return f"{where_is(folder, b'third')}.0"
@@ -50,9 +54,13 @@ def put(cli: Foldb, name: str) -> Result:
 def where_is(folder: Path, name: bytes) -> int:
     """Return the offset of the entry that puts an item."""
     for record in LocalLog.open_reader(folder).read(0):
-        if any(isinstance(command, Put) and name in command.item for command in record.entry.commands):
+        if puts(record, name):
             return record.offset
     raise AssertionError("nobody put it")
+
+
+def puts(record: Record, name: bytes) -> bool:
+    return any(isinstance(command, Put) and name in command.item for command in record.entry.commands)
 
 
 def keys(cli: Foldb) -> list[str]:
