@@ -8,7 +8,7 @@ node.py assigns the attributes, once. Handlers of DynamoDB's operations on items
 
 import asyncio
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from ..log.commands import Position
@@ -80,6 +80,12 @@ class Database:
     def catch_up(self, callback: Callable[[], None]) -> None:
         """Call `callback` once the catalog has folded every entry that its log holds now."""
         self._catalog.catch_up(callback)
+
+    async def caught_up(self) -> None:
+        """Return once the catalog has folded every entry that its log holds now."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self.catch_up(partial(future.set_result, None))
+        await future
 
     def partitions_of_feed(self) -> dict[int, PartitionWithHistory]:
         """Return the partitions that hold items, by partition id. Each has the changes of its own items."""

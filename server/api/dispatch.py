@@ -305,7 +305,7 @@ async def _answer(name: str, handler: AsyncHandler, node: Node, body: Body, repl
         except ResourceNotFoundError:
             if node.router is None:
                 raise
-            await _caught_up(node)
+            await node.caught_up()
             answer = await handler(node, body, reply)
         if isinstance(answer, dict):
             answer = Answer(orjson.dumps(answer))
@@ -320,12 +320,6 @@ async def _answer(name: str, handler: AsyncHandler, node: Node, body: Body, repl
             reply.ok_pieces(answer.pieces, answer.position)
         else:
             reply.ok(answer.body, answer.position)
-
-
-async def _caught_up(node: Node) -> None:
-    future: asyncio.Future[None] = node.loop.create_future()
-    node.catch_up(partial(future.set_result, None))
-    await future
 
 
 class _Rest:

@@ -18,6 +18,7 @@ from tests.behaviour.cluster.processes import PARTITIONS, Nodes
 from tests.support.log_times import LogTimes, reported
 from tests.support.raw import Answer, ask, begin_to_ask
 from tests.support.served import foldb
+from tests.support.subscribed import until
 from tests.support.tables import table_request
 
 KEYS = 40
@@ -47,6 +48,12 @@ def nodes(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node
 def client(url: str) -> Any:
     """Return an SDK client with default settings, except for its timeouts."""
     return boto3.client("dynamodb", endpoint_url=url, config=Config(read_timeout=20), **SIGNS)
+
+
+def triggers(url: str) -> list[str]:
+    """Return the names of the triggers that a node knows."""
+    subscriptions = ask(url, "Foldb_20261121.ListSubscriptions", {}).body["Subscriptions"]
+    return [each["Name"] for each in subscriptions]
 
 
 def item(key: str, colour: str = "red") -> dict[str, Any]:
@@ -221,6 +228,22 @@ def test_metrics_and_alarms_are_those_of_all_nodes(nodes: Nodes) -> None:
     assert samples[0] == samples[1] >= 2
     assert ["busy"] == [each["AlarmName"] for each in alarms[0]]
     assert alarms[0] == alarms[1]
+
+
+def test_an_alarm_is_whole_at_a_node_that_is_behind(nodes: Nodes) -> None:
+    """Its target is described, and its trigger is removed with it, although the catalog has neither yet."""
+    target = {"Sink": {"Kind": "webhook", "Url": "https://example.org/alarms"}}
+    alarm = {"AlarmName": "often", "MetricName": "UserErrors", "Threshold": 1, "Subscription": target}
+    for n in range(10):
+        put_at, other = nodes.urls if n % 2 else reversed(nodes.urls)
+        put = ask(put_at, "Foldb_20261121.PutAlarm", alarm)
+        described = ask(other, "Foldb_20261121.DescribeAlarms", {"AlarmName": "often"})
+        assert [put.body] == described.body["Alarms"]
+
+        assert 200 == ask(put_at, "Foldb_20261121.DeleteAlarm", {"AlarmName": "often"}).status
+        assert 200 == ask(other, "Foldb_20261121.PutAlarm", alarm).status
+        assert 200 == ask(put_at, "Foldb_20261121.DeleteAlarm", {"AlarmName": "often"}).status
+        until(lambda: not any(triggers(url) for url in nodes.urls))
 
 
 def test_a_condition_and_its_error_cross_between_nodes(nodes: Nodes) -> None:
