@@ -381,4 +381,4 @@ def _next_second() -> datetime:
 
 def _wait_for(moment: datetime) -> None:
     while datetime.now(UTC) < moment:
-        time.sleep(0.001)  # a clock tells nobody
+        time.sleep(0.001)  # no event announces a time

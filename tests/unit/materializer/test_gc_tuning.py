@@ -1,20 +1,53 @@
 """The objects that Python's cycle collector traverses, and how often."""
 
 import gc
+import weakref
+
+import pytest
 
 from foldb.materializer.fold.storage import MemoryStore
-from foldb.materializer.gc_tuning import short_pauses
+from foldb.materializer.gc_tuning import adding_items, short_pauses
 
 
 def test_a_full_collection_looks_at_nothing_twice() -> None:
     with short_pauses():
-        kept = [[number] for number in range(1000)]
+        kept = [[number] for number in range(30_000)]
         assert len(kept) <= len(gc.get_objects())
 
         gc.collect()
 
         assert len(gc.get_objects()) < len(kept)
     assert len(kept) <= len(gc.get_objects())
+
+
+class Node:
+    """An object of a cycle: it refers to itself."""
+
+    def __init__(self) -> None:
+        self.node = self
+
+
+@pytest.mark.parametrize("items", [10, 30_000])
+def test_a_portion_of_items_keeps_no_garbage(items: int) -> None:
+    with short_pauses():
+        garbage = weakref.ref(Node())
+        with adding_items():
+            kept = [[number] for number in range(items)]
+        gc.collect()
+
+        assert garbage() is None
+        assert len(kept) == items
+
+
+def test_a_cycle_that_a_full_collection_has_seen_is_found_as_garbage() -> None:
+    with short_pauses():
+        node = Node()
+        gc.collect()
+        garbage = weakref.ref(node)
+        del node
+        gc.collect()
+
+        assert garbage() is None
 
 
 def test_a_put_does_not_bring_a_whole_slot_back_before_the_collector() -> None:

@@ -1,10 +1,11 @@
-"""Bugs in exports, imports and bulk operations."""
+"""Bugs in exports, imports and bulk operations, and in the collection of their garbage."""
 
 from tests.verification.planted.bug import bug
 
 FOLD = "tests/unit/materializer/test_jobs.py"
 SERVED = "tests/behaviour/spec/test_exports.py"
 KILLED = "tests/verification/crash/test_jobs.py"
+COLLECTOR = "tests/unit/materializer/test_gc_tuning.py"
 
 BUGS = [
     bug(
@@ -103,5 +104,24 @@ BUGS = [
 +        _text(members[_CONDITION], _CONDITION)
 """,
         SERVED,
+    ),
+    bug(
+        "a portion of items keeps the garbage of requests",
+        """
+@ materializer/gc_tuning.py
+         if _is_ours and gc.get_count()[0] > _MANY_ADDED:
+-            gc.collect()
+             gc.freeze()
+""",
+        COLLECTOR,
+    ),
+    bug(
+        "each full collection keeps what is in use",
+        """
+@ materializer/gc_tuning.py
+-    if is_full and len(gc.get_objects(generation=2)) > _MANY_SURVIVORS:
++    if is_full:
+""",
+        COLLECTOR,
     ),
 ]
