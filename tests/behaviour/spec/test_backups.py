@@ -1,7 +1,6 @@
 """Backups and restores through boto3."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.behaviour.spec.conftest import WRITERS, Served
+from tests.support.subscribed import until
 from tests.support.tables import table_request
 
 UNITS = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}
@@ -73,11 +73,8 @@ class Database:
         self.wait(target)
         return target
 
-    def wait(self, name: str) -> Any:
-        until = time.monotonic() + 30
-        while (table := self.describe(name))["TableStatus"] != "ACTIVE":
-            assert time.monotonic() < until, f"{name} is not ACTIVE"
-        return table
+    def wait(self, name: str) -> None:
+        until(lambda: self.describe(name)["TableStatus"] == "ACTIVE")
 
     def describe(self, name: str) -> Any:
         return self.client.describe_table(TableName=name)["Table"]
@@ -297,7 +294,8 @@ def test_a_table_is_restored_to_a_second(database: Database) -> None:
 def test_the_restorable_range_is_true(database: Database) -> None:
     source = database.recoverable()
     first = database.recovery(source)["EarliestRestorableDateTime"]
-    _wait_for(first + timedelta(milliseconds=2))  # a time is a millisecond, and has all that is written in it
+    # A time is a millisecond, and has all that is written in it.
+    until(lambda: datetime.now(UTC) > first + timedelta(milliseconds=2))
     database.put(source, 1)
     last = database.recovery(source)["LatestRestorableDateTime"]
 
@@ -375,10 +373,5 @@ def test_wrong_values_of_16_writers_are_undone(database: Database) -> None:
 def _next_second() -> datetime:
     """Wait until the next second has begun, and return it: boto3 sends whole seconds."""
     second = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
-    _wait_for(second + timedelta(milliseconds=5))
+    until(lambda: datetime.now(UTC) > second + timedelta(milliseconds=5))
     return second
-
-
-def _wait_for(moment: datetime) -> None:
-    while datetime.now(UTC) < moment:
-        time.sleep(0.001)  # no event announces a time
