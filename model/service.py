@@ -41,13 +41,15 @@ _JAVA: Final = {
     "double": "Double",
     "timestamp": "Date",
 }
-# Patterns that Python writes in another way.
-_PYTHON_PATTERNS: Final = {
+PYTHON_PATTERNS: Final = {
+    # A run of letters has one division, so a match takes linear time.
+    r"^[a-z0-9A-Z]+[\.\-\w]*[a-z0-9A-Z]+$": "[a-z0-9A-Z][a-z0-9A-Z_.-]*[a-z0-9A-Z]",
     r"\p{Print}+": r"[\x20-\x7e]+",
     r"[\u0020-\uD7FF\uE000-\uFFFD\uD800\uDC00-\uDBFF\uDFFF\r\n\t]*": (
         r"[\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF\r\n\t]*"
     ),
 }
+"""Patterns of members that Python writes in another way."""
 _TOKENS: Final = {"str": "STRING_VALUE", "int": "NUMBER_VALUE", "float": "DECIMAL_VALUE"}
 
 _PYTHON: Final = {"string": str, "structure": dict, "map": dict, "list": list}
@@ -460,7 +462,7 @@ def _string(shape: Shape, field: str) -> Check:
     if "enum" in shape:
         return _enum(shape, field)
     pattern: str | None = shape.get("pattern")
-    matches = None if pattern is None else re.compile(_PYTHON_PATTERNS.get(pattern, pattern)).fullmatch
+    matches = None if pattern is None else re.compile(PYTHON_PATTERNS.get(pattern, pattern)).fullmatch
 
     def check(value: Any, path: str, violations: list[str]) -> None:
         if type(value) is not str:

@@ -22,7 +22,7 @@ Sources: TypeAlias = Mapping[str, tuple[str, str, str | None]]
 ENVIRONMENT_FILE: Final = ".env"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _HANDLER = re.compile(r"[A-Za-z_]\w*([./][A-Za-z_]\w*)*\.[A-Za-z_]\w*", re.ASCII)
-_VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)", re.ASCII)
+_VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*+(.*)", re.ASCII)
 
 
 class CodeFolder:

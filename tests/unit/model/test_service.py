@@ -1,6 +1,8 @@
 """Requests against DynamoDB's description of them; the texts are DynamoDB's."""
 
+import re
 import runpy
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +180,38 @@ def test_a_deep_write_has_the_older_texts(levels: int, text: str) -> None:
     body = NAME | {"Item": {"a": nested(levels)}, "ConditionalOperator": "XOR"}
 
     assert text == refused("PutItem", body)
+
+
+BUCKET_PATTERN = r"^[a-z0-9A-Z]+[\.\-\w]*[a-z0-9A-Z]+$"
+"""DynamoDB's. Java's `\\w` is ASCII."""
+
+
+def test_a_name_of_a_bucket_matches_dynamodbs_pattern() -> None:
+    names = ["".join(letters) for length in range(6) for letters in product("aZ0._-é/", repeat=length)]
+    pattern = re.compile(BUCKET_PATTERN, re.ASCII)
+
+    assert [name for name in names if pattern.fullmatch(name)] == [name for name in names if is_bucket(name)]
+
+
+def is_bucket(name: str) -> bool:
+    try:
+        validate("ExportTableToPointInTime", {"TableArn": "Music", "S3Bucket": name})
+    except ValidationError:
+        return False
+    return True
+
+
+def test_a_long_name_of_a_bucket_is_read_once() -> None:
+    name = "a" * 100_000 + "!"  # DynamoDB's pattern tries a cube of divisions
+    shown = f"'{'a' * 256}...'"
+    expected = [
+        violation(shown, "s3Bucket", f"Member must satisfy regular expression pattern: {BUCKET_PATTERN}"),
+        violation(shown, "s3Bucket", "Member must have length less than or equal to 255"),
+    ]
+
+    text = refused("ExportTableToPointInTime", {"TableArn": "Music", "S3Bucket": name})
+
+    assert f"2 validation errors detected: {'; '.join(expected)}" == text
 
 
 def test_violations_of_an_update_without_key_have_their_order() -> None:

@@ -1,5 +1,8 @@
 """The filter of a subscription: events, conditions over OLD and NEW, and patterns of Lambda's filter criteria."""
 
+import fnmatch
+import re
+from itertools import product
 from typing import Any
 
 import orjson
@@ -104,6 +107,28 @@ def test_a_numeric_rule_compares_an_items_number(rule: list[Any], holds: bool) -
     pattern = compile_pattern(orjson.dumps({"dynamodb": {"NewImage": {"total": {"N": rule}}}}).decode())
 
     assert pattern({"dynamodb": {"NewImage": {"total": {"N": "120"}}}}) is holds
+
+
+WILDCARDS = [
+    "*".join(parts) for count in (1, 2, 3, 4) for parts in product(["", "a", "b", "ab", "."], repeat=count)
+]
+
+
+def test_a_star_matches_any_text() -> None:
+    values = ["".join(letters) for length in range(6) for letters in product("ab.", repeat=length)]
+    for text in WILDCARDS:
+        pattern = compile_pattern(orjson.dumps({"a": [{"wildcard": text}]}).decode())
+        expected = re.compile(fnmatch.translate(text))
+
+        assert [value for value in values if expected.match(value)] == [
+            value for value in values if pattern({"a": value})
+        ], text
+
+
+def test_many_stars_read_a_text_once() -> None:
+    pattern = compile_pattern(orjson.dumps({"a": [{"wildcard": "*a" * 20 + "*b*"}]}).decode())
+
+    assert not pattern({"a": "a" * 400_000})  # with a way back over each star, it would never end
 
 
 def test_any_pattern_may_match_with_all_its_members() -> None:
