@@ -195,11 +195,11 @@ def check_indexes(indexes: Sequence[IndexDefinition], limits: Limits) -> None:
 
 
 def _check_names(indexes: Sequence[IndexDefinition]) -> None:
-    names: list[str] = []
+    names: set[str] = set()
     for index in indexes:
         if index.name in names:
             raise ValidationError(f"{INVALID}Duplicate index name: {index.name}")
-        names.append(index.name)
+        names.add(index.name)
 
 
 def _index(

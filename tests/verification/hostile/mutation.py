@@ -47,7 +47,13 @@ ODD_TEXTS = [
         "a." * 200 + "a",
         "SIZE(a)",
     ),
-    *("a" + "[0]" * 100, "a IN (" + ",".join(["a"] * 101) + ")", " OR ".join(["a = b"] * 400), "x" * 70_000),
+    *(
+        "a" + "[0]" * 100,
+        "a IN (" + ",".join(["a"] * 101) + ")",
+        " OR ".join(["a = b"] * 400),
+        "x" * 70_000,
+        "x" * 70_000 + "!",
+    ),
     *(
         "arn:aws:dynamodb:us-east-1:000000000000:table/odd-0",
         "arn:aws:dynamodb::::table/",
