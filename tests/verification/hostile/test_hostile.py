@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import foldb
+from foldb.model.limits import MODERN
 from foldb.server.api.operations import OPERATIONS
 from foldb.server.api.operations.streams import STREAMS
 from tests.support.raw import ask
@@ -39,14 +40,16 @@ CONNECTIONS = 6
 
 
 def drawn(dice: random.Random, requests: Requests, earlier: list[Any]) -> tuple[str, bytes]:
-    """Return a request, perhaps mutated."""
+    """Return a request, perhaps mutated; not one that is refused for its size, which closes the connection."""
     operation, body = requests.one()
     earlier[dice.randrange(len(earlier))] = body
     if dice.random() < 0.4:
         for _ in range(dice.choice([1, 1, 2, 3])):
             body = spoil(dice, body, earlier)
     data = written(dice, body)
-    return operation, spoil_bytes(dice, data) if dice.random() < 0.05 else data
+    if dice.random() < 0.05:
+        data = spoil_bytes(dice, data)
+    return (operation, data) if len(data) <= MODERN.body_bytes else drawn(dice, requests, earlier)
 
 
 @pytest.mark.guarantee("G48")
