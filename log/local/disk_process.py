@@ -13,9 +13,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from .disk_worker import ANSWER, HEAD, KINDS, MARK, SEGMENT
+from .disk_worker import ANSWER, HEAD
 from .durable_position import DurablePosition
 from .filesystem import File, Filesystem, SystemFile, SystemFilesystem
 
@@ -32,6 +32,16 @@ Done: TypeAlias = Callable[[int | None], None]
 """Receives the errno of a failed write or sync, 0 if the bytes are durable, or None if the process has ended: then
 nothing is known, and nothing more will be written.
 """
+
+
+class DiskWrite(NamedTuple):
+    """Bytes for a segment, and the mark that shows them to readers; without a file of the mark, no mark is written."""
+
+    file: File
+    position: int
+    data: bytes
+    mark_file: File | None
+    mark: DurablePosition
 
 
 class DiskProcess:
@@ -58,7 +68,7 @@ class DiskProcess:
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._files: list[File | None] = [None for _ in KINDS]
+        self._files: list[File] = []
         self._done: Done | None = None
         self._ended: Callable[[], None] = lambda: None
 
@@ -96,16 +106,12 @@ class DiskProcess:
         self._ended = ended
         self._watch(self._socket.fileno(), self.wait)
 
-    def write(self, file: File, position: int, data: bytes, done: Done) -> None:
-        """Write and sync at most MOST_BYTES, and call `done` on the owner's loop."""
+    def write(self, write: DiskWrite, done: Done) -> None:
+        """Write and sync at most MOST_BYTES, write the mark, and call `done` on the owner's loop."""
         assert self._done is None, "one group at a time"
         self._done = done
-        if not self._send(SEGMENT, file, position, data):
+        if not self._send(write):
             self._fail()
-
-    def write_mark(self, file: File, mark: DurablePosition) -> None:
-        """Write the durable position, after all earlier messages."""
-        self._send(MARK, file, 0, mark.encode())
 
     def wait(self) -> None:
         """Wait for an answer, and call `done`."""
@@ -137,18 +143,20 @@ class DiskProcess:
         if done is not None:
             done(None)
 
-    def _send(self, kind: int, file: File, position: int, data: bytes) -> bool:
+    def _send(self, write: DiskWrite) -> bool:
         """Send a message; return whether the process takes it."""
         if self._socket is None:
             return False
-        head = HEAD.pack(kind, position, len(data))
+        mark = b"" if write.mark_file is None else write.mark.encode()
+        head = HEAD.pack(write.position, len(write.data), len(mark))
+        files = [write.file] if write.mark_file is None else [write.file, write.mark_file]
         try:
-            if self._files[kind] is file:
-                self._socket.sendall(head + data)
+            if files == self._files:
+                self._socket.sendall(head + write.data + mark)
             else:
-                socket.send_fds(self._socket, [head], [_descriptor(file)])
-                self._socket.sendall(data)
-                self._files[kind] = file
+                socket.send_fds(self._socket, [head], list(map(_descriptor, files)))
+                self._socket.sendall(write.data + mark)
+                self._files = files
         except OSError:
             return False
         return True

@@ -1,9 +1,11 @@
 """The disk process: `python -I -S disk_worker.py DESCRIPTOR`, with a socket to the log (disk_process.py).
 
-    segment ::= 0  position (8)  size (4)  bytes       written and synced, then answered: errno (4), 0 if it is durable
-    mark    ::= 1  position (8)  size (4)  bytes       written; no sync, no answer, and a failure is ignored
+    message ::= position (8)  size (4)  size of mark (4)  bytes  mark      bytes of the segment, and the mark after them
+    answer  ::= errno (4)                                                  0 if the bytes are durable
 
-A message has a file descriptor, if it is for another file than the last message of its kind. Numbers are big-endian.
+The bytes are written and synced, then the mark is written, which readers of the log follow; a failure of that is
+ignored. The first message has the descriptors of the segment and of the mark, and so has each message after one of
+both has changed; without a mark, only that of the segment. Numbers are big-endian.
 
 It imports nothing of foldb and few modules, so that it starts in a hundredth of a second. It inherits the log's locks
 and holds them until it ends: while it writes, no other process can continue the log. It ends when the log closes the
@@ -17,40 +19,38 @@ import struct
 import sys
 from contextlib import suppress
 
-HEAD = struct.Struct(">BQI")
+HEAD = struct.Struct(">QII")
 ANSWER = struct.Struct(">I")
-SEGMENT, MARK = 0, 1
-KINDS = (SEGMENT, MARK)
 
 
 def serve(log: socket.socket) -> None:
     """Execute the messages of a log until it closes the socket."""
-    files = [-1 for _ in KINDS]
+    files: list[int] = []
     while (received := _receive(log)) is not None:
-        kind, position, data, descriptor = received
-        if descriptor is not None:
-            if files[kind] >= 0:
-                os.close(files[kind])
-            files[kind] = descriptor
-        if kind == MARK:
+        position, data, mark, changed = received
+        if changed:
+            for file in files:
+                os.close(file)
+            files = changed
+        failure = _write_durably(files[0], position, data)
+        if mark and not failure:
             with suppress(OSError):
-                _write(files[MARK], position, data)
-        else:
-            log.sendall(ANSWER.pack(_write_durably(files[SEGMENT], position, data)))
+                _write(files[1], 0, mark)
+        log.sendall(ANSWER.pack(failure))
 
 
-def _receive(log: socket.socket) -> tuple[int, int, bytes, int | None] | None:
-    """Return kind, position, bytes and descriptor of the next message; None at the end."""
-    head, descriptors, _, _ = socket.recv_fds(log, HEAD.size, 1)
+def _receive(log: socket.socket) -> tuple[int, bytes, bytes, list[int]] | None:
+    """Return position, bytes, mark and descriptors of the next message; None at the end."""
+    head, descriptors, _, _ = socket.recv_fds(log, HEAD.size, 2)
     if head:
         head += log.recv(HEAD.size - len(head), socket.MSG_WAITALL)
     if len(head) < HEAD.size:
         return None
-    kind, position, size = HEAD.unpack(head)
-    data = log.recv(size, socket.MSG_WAITALL)
-    if len(data) < size:
+    position, size, mark_size = HEAD.unpack(head)
+    data = log.recv(size + mark_size, socket.MSG_WAITALL)
+    if len(data) < size + mark_size:
         return None
-    return kind, position, data, descriptors[0] if descriptors else None
+    return position, data[:size], data[size:], descriptors
 
 
 def _write_durably(file: int, position: int, data: bytes) -> int:

@@ -31,9 +31,8 @@ from ..codec import encode_entry
 from ..commands import LEVEL, Entry, Record
 from ..log import AppendCallback, Appended, Clock, Deliver, Log, genesis_entries
 from . import recovery
-from .disk_process import MOST_BYTES, Done
+from .disk_process import MOST_BYTES, DiskWrite, Done
 from .displaced import DisplacedError, take_back
-from .durable_position import DurablePosition
 from .filesystem import File, Filesystem, SystemFilesystem
 from .foundation import Foundation, mend, name_head, remove_before
 from .history import FolderLog
@@ -82,12 +81,8 @@ class DiskWriter(Protocol):
         """Begin to work for the owner's loop. `ended` is called there if this ends by itself."""
         ...
 
-    def write(self, file: File, position: int, data: bytes, done: Done) -> None:
-        """Write and sync, and call `done` on the owner's loop."""
-        ...
-
-    def write_mark(self, file: File, mark: DurablePosition) -> None:
-        """Write the durable position, after everything before."""
+    def write(self, write: DiskWrite, done: Done) -> None:
+        """Write and sync, write the mark if the bytes are durable, and call `done` on the owner's loop."""
         ...
 
     def wait(self) -> None:
@@ -294,10 +289,7 @@ class LocalLog(FolderLog):
                 blocks = writer.blocks_of(group)
                 self._is_outside = True
                 disk_writer.write(
-                    writer.file,
-                    blocks.position,
-                    blocks.data,
-                    lambda result: self._end_outside(group, blocks, result),
+                    writer.disk_write(blocks), lambda result: self._end_outside(group, blocks, result)
                 )
                 return
             self._writing.release()
@@ -343,7 +335,6 @@ class LocalLog(FolderLog):
         if self._disk_writer is not None and not self._closed:
             self._disk_writer.attach(self._detach)
             self._has_attached = True
-            self._background.run(self._direct_marks)
 
     def _detach(self) -> None:
         """Continue without a disk writer, which has ended by itself."""
@@ -351,7 +342,6 @@ class LocalLog(FolderLog):
             "the disk process of the log in %s has ended; writes continue without it", self._folder
         )
         self._has_attached, self._disk_writer = False, None
-        self._background.run(self._direct_marks)
 
     # The methods below run in the background.
 
@@ -404,12 +394,6 @@ class LocalLog(FolderLog):
             logger.warning("cannot start the disk process of the log, which continues without it: %s", error)
         else:
             self._deliver(self._attach)
-
-    def _direct_marks(self) -> None:
-        """Let the disk writer write the durable position, if there is one."""
-        disk_writer = self._disk_writer
-        with self._alone():
-            self._writer.write_marks_by(None if disk_writer is None else disk_writer.write_mark)
 
     def _write(
         self, group: list[Append], commit: Callable[[], Sequence[Appended]]

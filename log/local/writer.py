@@ -16,7 +16,7 @@ segment gets a successor and when the log is closed.
 """
 
 import errno
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -25,6 +25,7 @@ from ...model.lazy_dataclass import dataclass
 from ..codec import CURRENT
 from ..log import AppendCallback, Appended
 from . import segment
+from .disk_process import DiskWrite
 from .displaced import DisplacedError, save
 from .durable_position import NAME as MARK_NAME
 from .durable_position import DurablePosition, open_mark, write_mark
@@ -39,7 +40,6 @@ FILL_LEAST: Final = 64 << 10
 FILL_MOST: Final = 4 << 20
 LOCK_NAME: Final = "lock"
 
-MarkWriter: TypeAlias = Callable[[File, DurablePosition], None]
 Fsync: TypeAlias = Literal["always", "interval", "never"]
 
 
@@ -103,17 +103,6 @@ class Writer:
         self._segment_bytes = segment_bytes
         self._file: File = disk.open(history.path(self._header))
         self._mark = open_mark(disk, self._folder)
-        self._mark_writer: MarkWriter | None = None
-        self._publish()
-
-    @property
-    def file(self) -> File:
-        """The file of the segment that is written to."""
-        return self._file
-
-    def write_marks_by(self, write: MarkWriter | None) -> None:
-        """Let this function write the durable position from now on, or this writer itself."""
-        self._mark_writer = write
         self._publish()
 
     def commit(self, group: Sequence[Append]) -> list[Appended]:
@@ -135,7 +124,9 @@ class Writer:
             if failure is error:
                 raise
             raise failure from error
-        return self.end(blocks)
+        appended = self.end(blocks)
+        self._write_mark()
+        return appended
 
     def has_room(self, size: int) -> bool:
         """Return whether a group of this size (`size_of`) needs no new segment."""
@@ -148,8 +139,14 @@ class Writer:
         appended, data = self._blocks(group, chain)
         return Group(self._position, data, chain, appended)
 
+    def disk_write(self, group: Group) -> DiskWrite:
+        """Return the write of a group for a disk writer."""
+        end = group.position + len(group.data)
+        mark = DurablePosition(self._header.chain.sequence, end, end)
+        return DiskWrite(self._file, group.position, group.data, self._mark, mark)
+
     def end(self, group: Group) -> list[Appended]:
-        """Make a group part of the log that is written, and in mode `always` synced.
+        """Make a group part of the log that is written, and in mode `always` synced. Its mark is the caller's.
 
         Raises:
             DisplacedError, OSError: See `commit`.
@@ -160,7 +157,7 @@ class Writer:
         if self._fsync == "always":
             self._synced = self._position
         self.check()
-        self._publish()
+        self._show()
         return group.appended
 
     def failed(self, error: OSError) -> Exception:
@@ -305,8 +302,13 @@ class Writer:
         self._synced = self._filled = self._position
 
     def _publish(self) -> None:
-        sequence = self._header.chain.sequence
+        self._write_mark()
+        self._show()
+
+    def _write_mark(self) -> None:
         if self._mark:
-            write = self._mark_writer or write_mark
-            write(self._mark, DurablePosition(sequence, self._position, self._synced))
-        self.durable = Durable(Limit(sequence, self._position), tuple(self._chain.ends))
+            sequence = self._header.chain.sequence
+            write_mark(self._mark, DurablePosition(sequence, self._position, self._synced))
+
+    def _show(self) -> None:
+        self.durable = Durable(Limit(self._header.chain.sequence, self._position), tuple(self._chain.ends))

@@ -7,8 +7,8 @@ from typing import Any
 
 from foldb.log.commands import Entry, Put
 from foldb.log.local import LocalLog
-from foldb.log.local.disk_process import Done
-from foldb.log.local.durable_position import DurablePosition, write_mark
+from foldb.log.local.disk_process import DiskWrite, Done
+from foldb.log.local.durable_position import write_mark
 from foldb.log.local.filesystem import File, Filesystem, write_all
 from foldb.log.local.reader import LogReader
 from foldb.log.log import Appended, Log
@@ -53,17 +53,16 @@ class InlineDiskWriter:
     def attach(self, ended: Callable[[], None]) -> None:
         pass
 
-    def write(self, file: File, position: int, data: bytes, done: Done) -> None:
+    def write(self, write: DiskWrite, done: Done) -> None:
         try:
-            write_all(file, position, data)
-            file.sync()
+            write_all(write.file, write.position, write.data)
+            write.file.sync()
         except OSError as error:
             done(error.errno)
         else:
+            if write.mark_file is not None:
+                write_mark(write.mark_file, write.mark)
             done(0)
-
-    def write_mark(self, file: File, mark: DurablePosition) -> None:
-        write_mark(file, mark)
 
     def wait(self) -> None:
         raise AssertionError("each write ends at once")

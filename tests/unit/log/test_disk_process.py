@@ -6,6 +6,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,12 +15,10 @@ from pathlib import Path
 import pytest
 
 from foldb.log.local import LocalLog, disk_process, disk_worker
-from foldb.log.local.disk_process import COMMAND, MOST_BYTES, DiskProcess, Done
-from foldb.log.local.filesystem import File
+from foldb.log.local.disk_process import COMMAND, MOST_BYTES, DiskProcess, DiskWrite, Done
 from foldb.log.local.writer import Fsync
 from foldb.log.log import Appended, Log
 from foldb.model.errors import AppendUnknownError, LogError, LogLockedError
-from tests.support.subscribed import until
 from tests.unit.contracts.log_contract import LogContract, Logs, Loop, entry
 
 # Programs that are a disk process with a disk of a certain kind.
@@ -32,6 +31,15 @@ def fdatasync(descriptor, sync=os.fdatasync):
         time.sleep(0.01)
     sync(descriptor)
 os.fdatasync = fdatasync
+runpy.run_path({worker!r}, run_name="__main__")
+"""
+SLOW_MARK = """
+import os, runpy, time
+def pwrite(descriptor, data, position, write=os.pwrite):
+    if position == 0:
+        time.sleep(0.02)
+    return write(descriptor, data, position)
+os.pwrite = pwrite
 runpy.run_path({worker!r}, run_name="__main__")
 """
 FAILING = """
@@ -97,9 +105,9 @@ class CountingProcess(DiskProcess):
 
     groups = 0
 
-    def write(self, file: File, position: int, data: bytes, done: Done) -> None:
+    def write(self, write: DiskWrite, done: Done) -> None:
         self.groups += 1
-        super().write(file, position, data, done)
+        super().write(write, done)
 
 
 class Opened:
@@ -197,12 +205,19 @@ class TestLogWithDiskProcess(LogContract):
         return make
 
 
-def test_a_reader_follows_what_the_process_writes(opened: Opened, tmp_path: Path) -> None:
+def test_a_reader_shows_an_entry_as_soon_as_it_is_acknowledged(
+    tmp_path: Path, loop: WatchingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_process, "COMMAND", command(SLOW_MARK))
+    opened = Opened(tmp_path / "data", loop)
     opened.start()
     reader = LocalLog.open_reader(tmp_path / "data")
     for _ in range(50):
         opened.append(1)
-        until(lambda: reader.end(0) == 1 + opened.sent)
+        assert 1 + opened.sent == reader.end(0)
+    opened.log.close()
+
+    assert opened.process.groups > 40
     assert list(range(opened.sent)) == numbers(tmp_path / "data")
 
 
@@ -222,6 +237,27 @@ def test_segments_begin_while_a_process_writes(tmp_path: Path, loop: WatchingLoo
 
     assert len(list((tmp_path / "data").glob("*.avro"))) > 4
     assert opened.process.groups > 50
+    assert list(range(opened.sent)) == numbers(tmp_path / "data")
+
+
+def test_the_thread_waits_for_the_write_of_the_process(
+    tmp_path: Path, loop: WatchingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalled = tmp_path / "stalled"
+    monkeypatch.setattr(disk_process, "COMMAND", command(STALLED, stalled=str(stalled)))
+    opened = Opened(tmp_path / "data", loop)
+    opened.start()
+    opened.stall(stalled)
+    thread = threading.Thread(target=opened.log.maintain)
+    thread.start()
+    thread.join(0.2)
+    has_waited = thread.is_alive()
+    stalled.unlink()
+    loop.turn(lambda: len(opened.results) == opened.sent)
+    thread.join()
+    opened.log.close()
+
+    assert has_waited
     assert list(range(opened.sent)) == numbers(tmp_path / "data")
 
 
@@ -278,6 +314,7 @@ def test_a_failed_sync_of_the_process_stops_the_log(
     assert all(isinstance(result, Appended) for result in earlier)
     assert isinstance(first, AppendUnknownError)
     assert isinstance(second, AppendUnknownError)
+    assert list(range(len(earlier))) == numbers(tmp_path / "data")
 
 
 @pytest.mark.guarantee("G1")

@@ -60,9 +60,34 @@ BUGS = [
         "the disk process answers before it syncs",
         """
 @ log/local/disk_worker.py
--            log.sendall(ANSWER.pack(_write_durably(files[SEGMENT], position, data)))
-+            log.sendall(ANSWER.pack(0))
-+            _write_durably(files[SEGMENT], position, data)
+-        failure = _write_durably(files[0], position, data)
++        log.sendall(ANSWER.pack(0))
++        failure = _write_durably(files[0], position, data)
+         if mark and not failure:
+             with suppress(OSError):
+                 _write(files[1], 0, mark)
+-        log.sendall(ANSWER.pack(failure))
+""",
+        BY_PROCESS,
+    ),
+    bug(
+        "the disk process answers before readers see the entry",
+        """
+@ log/local/disk_worker.py
++        log.sendall(ANSWER.pack(failure))
+         if mark and not failure:
+             with suppress(OSError):
+                 _write(files[1], 0, mark)
+-        log.sendall(ANSWER.pack(failure))
+""",
+        BY_PROCESS,
+    ),
+    bug(
+        "readers see an entry whose sync failed",
+        """
+@ log/local/disk_worker.py
+-        if mark and not failure:
++        if mark:
 """,
         BY_PROCESS,
     ),
@@ -287,7 +312,7 @@ BUGS = [
         """
 @ log/local/writer.py
 -        self.check()
-         self._publish()
+         self._show()
 """,
         DISPLACED,
     ),
