@@ -84,7 +84,7 @@ def _decimal(text: str) -> bytes:
 # Reading
 
 # Each pattern matches in linear time: no two of its parts begin with the same character.
-_SPACE: Final = re.compile(r"(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+_SPACE: Final = re.compile(r"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*(?://[^\n]*)?")
 _STRING: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 _LONG_STRING: Final = re.compile(r"'{3}((?:[^'\\]|\\.|'(?!''))*)'{3}", re.DOTALL)
 _QUOTED: Final = re.compile(r"'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)

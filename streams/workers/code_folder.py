@@ -22,7 +22,7 @@ Sources: TypeAlias = Mapping[str, tuple[str, str, str | None]]
 ENVIRONMENT_FILE: Final = ".env"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _HANDLER = re.compile(r"[A-Za-z_]\w*([./][A-Za-z_]\w*)*\.[A-Za-z_]\w*", re.ASCII)
-_VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*+(.*)", re.ASCII)
+_VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
 
 
 class CodeFolder:
@@ -87,7 +87,7 @@ class CodeFolder:
         found = {}
         for line in lines:
             if match := _VARIABLE.fullmatch(line.strip()):
-                found[match[1]] = _unquoted(match[2])
+                found[match[1]] = _unquoted(match[2].lstrip())
         return found
 
     def _current_stamp(self) -> Stamp:

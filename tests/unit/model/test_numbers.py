@@ -147,6 +147,9 @@ def test_an_invalid_number_is_refused_with_dynamodbs_text(text: str, message: st
 @given(st.text("0123456789+-.eE \u0663\uff11_", max_size=50))
 @example("1E126")
 @example("1E-131")
+@example("0.00E125")
+@example("0E126")
+@example("0E-131")
 def test_a_text_is_taken_exactly_when_it_is_a_decimal_in_range(text: str) -> None:
     try:
         numbers.canonical(text)
@@ -155,7 +158,9 @@ def test_a_text_is_taken_exactly_when_it_is_a_decimal_in_range(text: str) -> Non
         taken = False
     allowed = text.isascii() and "_" not in text and text == text.strip()
     try:
-        expected = allowed and in_range(Decimal(text))
+        number = Decimal(text)
+        exponent_of_zero = 0 if number else int(text.lower().partition("e")[2] or "0")
+        expected = allowed and in_range(number) and -130 <= exponent_of_zero <= 125
     except ArithmeticError:
         expected = False
 

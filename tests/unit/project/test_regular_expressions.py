@@ -80,12 +80,11 @@ def _piece(kind: str, value: Any) -> Piece:
             return reduce(Piece.either, map(parsed, value[1]))
         case "ATOMIC_GROUP":
             return parsed(value)._replace(tail=NOTHING)
-        case "POSSESSIVE_REPEAT":
-            return _repeated(*value)._replace(tail=NOTHING)
         case "MAX_REPEAT" | "MIN_REPEAT":
             return _repeated(*value)
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return EMPTY
+    # Among them POSSESSIVE_REPEAT: CPython 3.11.2 matches such a repetition of a group wrongly.
     raise AssertionError(f"the part {kind} of a regular expression is not examined")
 
 
@@ -176,7 +175,6 @@ def test_no_pattern_of_a_member_divides_a_run() -> None:
         ("a+-a+", ""),
         ("[^:]*:[^:]*", ""),
         ("(?>.*?a)(?>.*?a).*", ""),
-        ("a++a*", ""),
         ("a{1,9}a*", ""),
         (r'"[^"\\]*(?:\\.[^"\\]*)*"', ""),
     ],
