@@ -146,7 +146,7 @@ class Writer:
         return DiskWrite(self._file, group.position, group.data, self._mark, mark)
 
     def end(self, group: Group) -> list[Appended]:
-        """Make a group part of the log that is written, and in mode `always` synced. Its mark is the caller's.
+        """Make a group part of the log that is written, and in mode `always` synced. The caller writes the mark.
 
         Raises:
             DisplacedError, OSError: See `commit`.

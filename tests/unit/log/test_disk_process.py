@@ -167,6 +167,17 @@ class Opened:
 
 
 @pytest.fixture
+def stalled(tmp_path: Path, loop: WatchingLoop, monkeypatch: pytest.MonkeyPatch) -> tuple[Opened, Path]:
+    """Return a log whose process is in a sync, with two entries unanswered, and the file that holds the sync up."""
+    stalled = tmp_path / "stalled"
+    monkeypatch.setattr(disk_process, "COMMAND", command(STALLED, stalled=str(stalled)))
+    opened = Opened(tmp_path / "data", loop)
+    opened.start()
+    opened.stall(stalled)
+    return opened, stalled
+
+
+@pytest.fixture
 def opened(tmp_path: Path, loop: WatchingLoop) -> Iterator[Opened]:
     opened = Opened(tmp_path / "data", loop)
     yield opened
@@ -241,18 +252,14 @@ def test_segments_begin_while_a_process_writes(tmp_path: Path, loop: WatchingLoo
 
 
 def test_the_thread_waits_for_the_write_of_the_process(
-    tmp_path: Path, loop: WatchingLoop, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, loop: WatchingLoop, stalled: tuple[Opened, Path]
 ) -> None:
-    stalled = tmp_path / "stalled"
-    monkeypatch.setattr(disk_process, "COMMAND", command(STALLED, stalled=str(stalled)))
-    opened = Opened(tmp_path / "data", loop)
-    opened.start()
-    opened.stall(stalled)
+    opened, stalling = stalled
     thread = threading.Thread(target=opened.log.maintain)
     thread.start()
     thread.join(0.2)
     has_waited = thread.is_alive()
-    stalled.unlink()
+    stalling.unlink()
     loop.turn(lambda: len(opened.results) == opened.sent)
     thread.join()
     opened.log.close()
@@ -283,15 +290,12 @@ def test_a_log_goes_on_without_its_process(
 
 @pytest.mark.guarantee("G1")
 def test_a_process_that_dies_during_a_sync_loses_nothing(
-    tmp_path: Path, loop: WatchingLoop, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, loop: WatchingLoop, stalled: tuple[Opened, Path]
 ) -> None:
-    stalled = tmp_path / "stalled"
-    monkeypatch.setattr(disk_process, "COMMAND", command(STALLED, stalled=str(stalled)))
-    opened = Opened(tmp_path / "data", loop)
-    process_id = opened.start()
-    opened.stall(stalled)
+    opened, _ = stalled
     assert opened.sent - 2 == len(opened.results)
-    os.kill(process_id, signal.SIGKILL)
+    assert opened.process.pid is not None
+    os.kill(opened.process.pid, signal.SIGKILL)
     loop.turn(lambda: len(opened.results) == opened.sent)
     opened.log.close()
 

@@ -1,6 +1,6 @@
-"""A regular expression reads a text in linear time, whoever wrote the text.
+"""Each regular expression of the project matches in linear time, also if a client wrote the text.
 
-Python's `re` goes back and tries again. Two repetitions that can share a run of one character, such as `[a-z]+\\w*`,
+Python's `re` backtracks. Two repetitions that can share a run of one character, such as `[a-z]+\\w*`,
 try each way to divide it when the rest does not match: with three, a text of ten thousand characters stops a server
 for half an hour ("Regular expression Denial of Service", OWASP). Such pairs are refused here, and a repetition inside
 a repetition too. Runs of several characters, such as `(ab)*(ab)*`, are not examined.
